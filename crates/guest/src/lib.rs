@@ -1,0 +1,7 @@
+//! What runs inside the boundary: the worker process, its lock, and the interpreters behind one trait.
+//!
+//! Answers to: the host, through frames on one socket. Must not: open anything, or know policy, audit or session.
+//! INVARIANT: depends on `types` and `wire` only, plus the interpreters.
+
+pub mod engine;
+pub mod files;

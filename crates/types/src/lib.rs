@@ -1,0 +1,24 @@
+//! The words that every other crate of Ringfence shares.
+//!
+//! Answers to: everything above it. Must not: do I/O, read the clock, or be async.
+//! INVARIANT: this crate knows no tier, no wire format and no policy file; it only names things.
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod files;
+pub mod function;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod outcome;
+pub mod strength;
+pub mod value;
+
+pub use call::{Call, CallId, Engine, GuestError, GuestException, MimeBundle, Source, Stream, TraceFrame};
+pub use files::{FileEntry, FileFault, FileOp, FileReply, GuestPath};
+pub use function::{Default, FunctionSpec, Parameter, ParameterKind};
+pub use id::{IdError, RunId, SessionId, Tenant};
+pub use limits::{ByteSize, LimitKind, Limits, ParseUnitError, Span};
+pub use outcome::{AuditSpan, Considered, Dropped, LimitHit, Outcome, Shown, Status, Usage};
+pub use strength::{Strength, TierName, UnknownName};
+pub use value::{Record, RecordKind, Value, ValueBudget, ValueError};
