@@ -120,6 +120,35 @@ impl Files {
         Ok(rows)
     }
 
+    /// The session's own files, then `state`, as one snapshot. Files of mounts are put back by the host.
+    pub fn write_down(&self, state: &[u8]) -> Vec<u8> {
+        let own: Vec<_> = self.files.iter().filter(|(_, file)| !file.read_only).collect();
+        let mut bytes = Vec::with_capacity(state.len() + 64);
+        write_count(&mut bytes, self.folders.len());
+        self.folders.iter().for_each(|path| write_piece(&mut bytes, path.as_str().as_bytes()));
+        write_count(&mut bytes, own.len());
+        for (path, file) in own {
+            write_piece(&mut bytes, path.as_str().as_bytes());
+            write_piece(&mut bytes, &file.content);
+        }
+        bytes.extend_from_slice(state);
+        bytes
+    }
+
+    /// Takes up what [`Files::write_down`] wrote; the rest is the interpreter's state. `None`: not of that form.
+    pub fn take_up<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let mut rest = bytes;
+        for _ in 0..read_count(&mut rest)? {
+            self.folders.insert(read_path(&mut rest)?);
+        }
+        for _ in 0..read_count(&mut rest)? {
+            let path = read_path(&mut rest)?;
+            let content = read_piece(&mut rest)?.to_vec();
+            self.store(path, File { content, read_only: false }).ok()?;
+        }
+        Some(rest)
+    }
+
     fn put(&mut self, path: GuestPath, content: Vec<u8>, read_only: bool) -> Result<(), FileFault> {
         let mut folder = parent(&path);
         while folder.as_str() != "/" {
@@ -178,6 +207,32 @@ impl Files {
     }
 }
 
+fn write_count(bytes: &mut Vec<u8>, count: usize) {
+    bytes.extend_from_slice(&(count as u64).to_le_bytes());
+}
+
+fn write_piece(bytes: &mut Vec<u8>, piece: &[u8]) {
+    write_count(bytes, piece.len());
+    bytes.extend_from_slice(piece);
+}
+
+fn read_count(rest: &mut &[u8]) -> Option<usize> {
+    let (count, after) = rest.split_first_chunk()?;
+    *rest = after;
+    usize::try_from(u64::from_le_bytes(*count)).ok()
+}
+
+fn read_piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = read_count(rest)?;
+    let (piece, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(piece)
+}
+
+fn read_path(rest: &mut &[u8]) -> Option<GuestPath> {
+    GuestPath::resolve(std::str::from_utf8(read_piece(rest)?).ok()?).ok()
+}
+
 fn weight(file: &File) -> u64 {
     if file.read_only { 0 } else { file.content.len() as u64 }
 }
@@ -204,6 +259,19 @@ mod tests {
         assert_eq!(files.write(&path("/workspace/a"), vec![0; 10]), Ok(()));
         assert_eq!(files.remove(&path("/workspace/a")), Ok(()));
         assert_eq!(files.write(&path("/workspace/b"), vec![0; 10]), Ok(()));
+    }
+
+    #[test]
+    fn files_survive_a_snapshot() {
+        let mut files = Files::new(10);
+        assert_eq!(files.make_folder(&path("/workspace/d")), Ok(()));
+        assert_eq!(files.write(&path("/workspace/d/a"), vec![7; 8]), Ok(()));
+        let bytes = files.write_down(b"state");
+        let mut again = Files::new(10);
+        assert_eq!(again.take_up(&bytes), Some(b"state".as_slice()));
+        assert_eq!(again.read(&path("/workspace/d/a")), Ok([7; 8].as_slice()));
+        assert_eq!(Files::new(5).take_up(&bytes), None);
+        assert_eq!(Files::new(10).take_up(&bytes[..20]), None);
     }
 
     #[test]

@@ -5,3 +5,7 @@
 
 pub mod engine;
 pub mod files;
+pub mod lock;
+pub mod sys;
+pub mod worker;
+pub mod zygote;

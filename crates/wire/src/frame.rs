@@ -94,6 +94,8 @@ pub enum FromGuest {
     Restored,
     /// The answer to an operation on files.
     Filed(FileReply),
+    /// The snippet ran to its end, but its value can't cross: why.
+    NoValue(String),
 }
 
 const MIB: usize = 1 << 20;
@@ -108,7 +110,7 @@ const SOURCE: usize = 16 * MIB;
 /// The largest body of a frame from the guest.
 pub fn from_guest_cap(kind: u8) -> Option<usize> {
     Some(match kind {
-        0 | 2 | 7 | 8 | 10 => SMALL,
+        0 | 2 | 7 | 8 | 10 | 12 => SMALL,
         1 | 5 => VALUE,
         3 => SMALL,
         6 => 8 * SMALL,
@@ -212,6 +214,7 @@ impl FromGuest {
             Self::Snapshotted(bytes) => framed(9, |w| w.raw(bytes)),
             Self::Restored => framed(10, |_| ()),
             Self::Filed(reply) => framed(11, |w| encode_file_reply(w, reply)),
+            Self::NoValue(why) => framed(12, |w| w.text(why)),
         }
     }
 }
@@ -238,6 +241,7 @@ pub fn from_guest(kind: u8, body: &[u8], budget: ValueBudget) -> Result<FromGues
         9 => return Ok(FromGuest::Snapshotted(body.to_vec())),
         10 => FromGuest::Restored,
         11 => FromGuest::Filed(decode_file_reply(r)?),
+        12 => FromGuest::NoValue(r.text("a reason")?),
         other => return Err(DecodeError::Tag(other, "frame")),
     };
     reader.finish()?;

@@ -1,0 +1,112 @@
+//! The zygote: a warmed process that forks a locked worker for each session.
+//!
+//! Answers to: the host, over the control socket on standard input. Must not: start a thread, run guest code, or
+//! leave a worker unlocked. When the host goes, the socket closes and the zygote ends; the kernel then ends its workers.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use ringfence_types::Engine;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+use seccompiler::BpfProgram;
+
+use crate::engine::Interpreter;
+use crate::{lock, sys, worker};
+
+/// How far the main thread's stack may grow.
+pub const STACK: u64 = 64 << 20;
+
+/// What the zygote sends once it is warm: a greeting that no other program would send.
+pub const GREETING: &[u8] = b"ringfence zygote 1";
+
+/// What both engines need, warmed once and inherited by every worker.
+pub trait Warmth {
+    /// Called in the worker after the fork: state that must differ between sessions is drawn anew.
+    fn reseed(&mut self);
+    /// An interpreter of the kind asked for.
+    fn interpreter(&mut self, engine: Engine) -> Box<dyn Interpreter>;
+}
+
+/// Runs the zygote until the host is gone. Every failure is told to the host in one line.
+pub fn serve(warm: impl FnOnce() -> Box<dyn Warmth>) -> ! {
+    let prepared = prepare();
+    let (filter, mut warmth) = match prepared {
+        Ok(filter) => (filter, warm()),
+        Err(why) => {
+            send(why.as_bytes(), None);
+            sys::end(1)
+        }
+    };
+    if let Err(error) = sys::drop_root().and_then(|()| sys::harden()) {
+        send(format!("privileges can't be given up: {error}").as_bytes(), None);
+        sys::end(1);
+    }
+    sys::ignore_children();
+    send(GREETING, None);
+    let parent = std::process::id();
+    while let Some(socket) = next_session() {
+        match sys::fork() {
+            Ok(sys::Forked::Child) => become_worker(socket, parent, &filter, warmth.as_mut()),
+            Ok(sys::Forked::Parent(pid, handle)) => send(&pid.to_le_bytes(), Some(handle)),
+            Err(error) => send(error.to_string().as_bytes(), None),
+        }
+    }
+    sys::end(0)
+}
+
+fn prepare() -> Result<BpfProgram, String> {
+    sys::raise_stack(STACK).map_err(|error| format!("the stack limit can't be raised: {error}"))?;
+    lock::filter().map_err(|error| error.to_string())
+}
+
+/// INVARIANT: nothing of the session is read before the filter is on.
+fn become_worker(socket: OwnedFd, parent: u32, filter: &BpfProgram, warmth: &mut dyn Warmth) -> ! {
+    let locked = sys::die_with(parent)
+        .and_then(|alive| if alive { Ok(()) } else { Err(std::io::ErrorKind::NotConnected.into()) })
+        .and_then(|()| sys::keep_only(socket))
+        .and_then(|()| sys::lower_limits(STACK))
+        .map_err(|_| ())
+        .and_then(|()| sys::lock(filter).map_err(|_| ()));
+    if locked.is_err() {
+        sys::end(67);
+    }
+    sys::install_signal_handlers();
+    warmth.reseed();
+    worker::serve(&mut |engine| warmth.interpreter(engine))
+}
+
+/// The socket of the next session, or `None` where the host is gone.
+fn next_session() -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    loop {
+        let mut buffers = [IoSliceMut::new(&mut byte)];
+        match recvmsg(sys::control_socket(), &mut buffers, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Ok(message) if message.bytes == 0 => return None,
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+        _ => None,
+    })
+}
+
+fn send(bytes: &[u8], handle: Option<OwnedFd>) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let handles: Vec<_> = handle.iter().map(AsFd::as_fd).collect();
+    if !handles.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&handles));
+    }
+    if sendmsg(sys::control_socket(), &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL).is_err() {
+        sys::end(0);
+    }
+}
