@@ -1,0 +1,166 @@
+//! The seam of every isolation tier: what a tier must do, the turns it is given and the events it reports.
+//!
+//! Answers to: `session`, which drives cells, and the `tier-*` crates, which are cells. Must not: hold an
+//! implementation. INVARIANT: a tier reports host-function calls; it never executes one.
+#![forbid(unsafe_code)]
+
+mod capability;
+mod enforcement;
+mod fault;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_policy::Grant;
+use ringfence_types::{
+    Call, CallId, Engine, FileOp, FileReply, GuestError, GuestException, LimitKind, MimeBundle, Source, Stream,
+    TierName, Value,
+};
+
+pub use capability::{Capabilities, EngineInfo, Probe};
+pub use enforcement::{Enforced, Enforcement, EnforcementLine};
+pub use fault::TierFault;
+
+/// A future in a box, so that the traits can be used as objects.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A kind of isolation on this machine.
+pub trait Tier: Send + Sync {
+    /// Its name in policies.
+    fn name(&self) -> TierName;
+
+    /// What it can do, declared and constant.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Whether it works here. Really tries; never assumes.
+    fn probe(&self) -> Boxed<'_, Probe>;
+
+    /// One isolated place for one session. A used cell is never handed out again.
+    fn open<'a>(&'a self, grant: &'a Grant) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>>;
+}
+
+/// One isolated place, from open to drop. Dropping it destroys it.
+pub trait Cell: Send {
+    /// Gives the cell a turn and waits for what comes of it. Safe to drop while it waits: nothing is lost, and the
+    /// next step goes on where it left off.
+    fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>>;
+
+    /// What really holds here, line by line.
+    fn enforced(&self) -> &Enforcement;
+
+    /// Ends the cell from any thread, also while `step` is waiting.
+    fn killer(&self) -> Killer;
+
+    /// Reads what the cell uses, from any thread, also while `step` is waiting.
+    fn meter(&self) -> Meter;
+}
+
+/// What the host does next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// Run this snippet.
+    Feed(Source),
+    /// The answer to a call.
+    Answer(CallId, Result<Value, GuestError>),
+    /// Nothing new: go on to the next event.
+    Continue,
+    /// Write the state down, between snippets or in place of an answer.
+    Snapshot,
+    /// Take up a state.
+    Restore(Engine, Vec<u8>),
+    /// An operation on the cell's files.
+    Files(FileOp),
+}
+
+/// What the cell reports. Everything in it comes from the guest and is not trusted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The guest calls a host function.
+    Call(Call),
+    /// The guest can't go on before one of these deferred calls is answered.
+    Await(Vec<CallId>),
+    /// Output.
+    Print(Stream, Vec<u8>),
+    /// A rich result.
+    Shown(MimeBundle),
+    /// The snippet ran to its end.
+    Done(Value),
+    /// The snippet ran to its end; its value can't cross, and why.
+    NoValue(String),
+    /// The snippet raised.
+    Raised(GuestException),
+    /// A limit struck inside the cell, and what was reached. The cell is gone.
+    Limit(LimitKind, u64),
+    /// The tier can't do something the snippet needs: what, and the line.
+    Unsupported(String, Option<u32>),
+    /// The state, written down.
+    Snapshotted(Vec<u8>),
+    /// A state was taken up, and no snippet is under way.
+    Restored,
+    /// The answer to an operation on files.
+    Filed(FileReply),
+}
+
+/// Ends one cell. Cloneable; harmless where the cell is gone.
+#[derive(Clone)]
+pub struct Killer(Arc<dyn Fn() + Send + Sync>);
+
+impl Killer {
+    /// A killer that runs `kill`, which must not block.
+    pub fn new(kill: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(kill))
+    }
+    /// Ends the cell now.
+    pub fn kill(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Killer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Killer")
+    }
+}
+
+/// What a cell has used since it was opened, read by the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CellUsage {
+    /// Processor time.
+    pub cpu: Duration,
+    /// Highest resident memory above that of an empty cell, in bytes.
+    pub peak_memory: u64,
+}
+
+/// Reads the usage of one cell. Cloneable; gives the last reading where the cell is gone.
+#[derive(Clone)]
+pub struct Meter {
+    cpu: Arc<dyn Fn() -> Duration + Send + Sync>,
+    peak: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Meter {
+    /// A meter that reads processor time by `cpu` and peak memory by `peak`, neither of which may block.
+    pub fn new(
+        cpu: impl Fn() -> Duration + Send + Sync + 'static,
+        peak: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        Self { cpu: Arc::new(cpu), peak: Arc::new(peak) }
+    }
+    /// Processor time so far. Cheap enough to be read often.
+    pub fn cpu(&self) -> Duration {
+        (self.cpu)()
+    }
+    /// Both readings.
+    pub fn read(&self) -> CellUsage {
+        CellUsage { cpu: self.cpu(), peak_memory: (self.peak)() }
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
+}
