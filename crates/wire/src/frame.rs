@@ -42,8 +42,6 @@ pub struct Setup {
     pub version: u32,
     /// Bytes of memory above what the warmed worker already uses.
     pub memory: u64,
-    /// Whole seconds of processor time after which the kernel ends the worker.
-    pub cpu_seconds: u64,
     /// Bytes of the workspace; 0 for none.
     pub workspace: u64,
     /// The host functions of the session.
@@ -251,7 +249,6 @@ pub fn from_guest(kind: u8, body: &[u8], budget: ValueBudget) -> Result<FromGues
 fn encode_setup(w: &mut Writer, setup: &Setup) {
     w.u32(setup.version);
     w.u64(setup.memory);
-    w.u64(setup.cpu_seconds);
     w.u64(setup.workspace);
     w.bytes(&serde_json::to_vec(&setup.functions).unwrap_or_default());
 }
@@ -260,7 +257,6 @@ fn decode_setup(r: &mut Reader<'_>) -> Result<Setup, DecodeError> {
     Ok(Setup {
         version: r.u32("a version")?,
         memory: r.u64("a limit")?,
-        cpu_seconds: r.u64("a limit")?,
         workspace: r.u64("a limit")?,
         functions: serde_json::from_slice(r.bytes("declarations")?).map_err(|_| DecodeError::Form("declaration"))?,
     })

@@ -1,0 +1,122 @@
+//! The embedded tier: interpreters written in Rust, in locked worker processes that are forked ahead of need.
+//!
+//! Answers to: `session`, through the traits of `tier`. Must not: execute a host function, read a policy beyond the
+//! grant, or hand a used worker out again.
+
+mod cell;
+mod pool;
+mod probe;
+mod sys;
+mod zygote;
+
+use std::path::PathBuf;
+
+use ringfence_policy::Grant;
+use ringfence_tier::{Boxed, Capabilities, Cell, EngineInfo, Probe, Tier, TierFault};
+use ringfence_types::{Engine, Strength, TierName};
+use ringfence_wire::Setup;
+use tokio::sync::OnceCell;
+
+pub use zygote::HIDDEN_ARGUMENT;
+
+use crate::cell::EmbeddedCell;
+use crate::pool::Pool;
+use crate::zygote::Executable;
+
+/// How the tier gets its workers.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The executable that is a worker when given [`HIDDEN_ARGUMENT`]; `None`: this very program.
+    pub worker: Option<PathBuf>,
+    /// Workers kept ready for each engine.
+    pub warm: usize,
+}
+
+impl Default for Config {
+    /// This very program, four workers ahead.
+    fn default() -> Self {
+        Self { worker: None, warm: 4 }
+    }
+}
+
+/// The embedded tier. Its processes start at first need and end when it is dropped.
+#[derive(Debug)]
+pub struct Embedded {
+    capabilities: Capabilities,
+    monty: Pool,
+    rustpython: Pool,
+    probed: OnceCell<Probe>,
+}
+
+impl Embedded {
+    /// A tier that starts its processes at first need.
+    pub fn new(config: Config) -> Self {
+        let executable = Executable::new(config.worker);
+        Self {
+            capabilities: capabilities(),
+            monty: Pool::new(executable.clone(), Engine::Monty, config.warm),
+            rustpython: Pool::new(executable, Engine::Rustpython, config.warm),
+            probed: OnceCell::new(),
+        }
+    }
+
+    /// Starts the workers of an engine ahead of need.
+    pub fn warm_up(&self, engine: Engine) {
+        self.pool(engine).start();
+    }
+
+    fn pool(&self, engine: Engine) -> &Pool {
+        match engine {
+            Engine::Monty => &self.monty,
+            Engine::Rustpython => &self.rustpython,
+        }
+    }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        tier: TierName::Embedded,
+        cost: 1,
+        strength: Strength::Process,
+        engines: vec![
+            EngineInfo { engine: Engine::Monty, version: "0.0.23", snapshot: true },
+            EngineInfo { engine: Engine::Rustpython, version: "0.5.0", snapshot: false },
+        ],
+        workspace: true,
+        mounts_ro: true,
+        mounts_rw: false,
+        network: false,
+        packages: false,
+    }
+}
+
+impl Tier for Embedded {
+    fn name(&self) -> TierName {
+        TierName::Embedded
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn probe(&self) -> Boxed<'_, Probe> {
+        Box::pin(async { self.probed.get_or_init(|| probe::probe(&self.monty)).await.clone() })
+    }
+
+    fn open<'a>(&'a self, grant: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
+        Box::pin(async move {
+            let worker = self.pool(engine.unwrap_or(Engine::Rustpython)).take().await?;
+            let setup = Setup {
+                version: ringfence_wire::VERSION,
+                memory: grant.limits().memory.bytes(),
+                workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
+                functions: grant.functions().to_vec(),
+            };
+            Ok(Box::new(EmbeddedCell::open(worker, &setup)?) as Box<dyn Cell>)
+        })
+    }
+}
+
+pub(crate) fn cannot_open(why: impl std::fmt::Display) -> TierFault {
+    TierFault::Open { tier: TierName::Embedded, why: why.to_string() }
+}

@@ -1,0 +1,82 @@
+//! Whether the tier works here: a worker is really started, and its lock is read from outside.
+//!
+//! Answers to: the tier. Must not: take the worker's word for its own lock.
+
+use std::time::Duration;
+
+use ringfence_tier::{Enforced, Enforcement, EnforcementLine, Probe, TierFault};
+use ringfence_types::Strength;
+
+use crate::pool::Pool;
+
+/// How long a first worker may take: it is far under a second where the machine is not overloaded.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Starts one worker and reads from the kernel whether it is locked.
+pub async fn probe(pool: &Pool) -> Probe {
+    match tokio::time::timeout(PATIENCE, pool.take()).await {
+        Ok(Ok(worker)) => {
+            if locked(worker.pid).await {
+                Probe::Ready(Strength::Process)
+            } else {
+                unusable(
+                    "the worker runs without a system-call filter",
+                    "use a kernel built with CONFIG_SECCOMP_FILTER",
+                )
+            }
+        }
+        Ok(Err(TierFault::Unusable { why, remedy, .. })) => Probe::Unusable { why, remedy },
+        Ok(Err(fault)) => unusable(&fault.to_string(), "see the reason above"),
+        Err(_) => {
+            unusable("the worker did not start within 20 s", "look for a machine that is out of memory or overloaded")
+        }
+    }
+}
+
+fn unusable(why: &str, remedy: &str) -> Probe {
+    Probe::Unusable { why: why.to_owned(), remedy: remedy.to_owned() }
+}
+
+/// A fresh worker puts its lock on within moments; it is asked for a while.
+async fn locked(pid: i32) -> bool {
+    for _ in 0..200 {
+        let (filter, privileges) = (status_field(pid, "Seccomp:"), status_field(pid, "NoNewPrivs:"));
+        if filter.as_deref() == Some("2") && privileges.as_deref() == Some("1") {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    false
+}
+
+fn status_field(pid: i32, field: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.trim().to_owned())
+}
+
+/// A size of `/proc/PID/status` in bytes.
+pub fn status_kib(pid: i32, field: &str) -> Option<u64> {
+    let text = status_field(pid, field)?;
+    text.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// What holds in every worker of this tier.
+pub fn enforcement() -> Enforcement {
+    let full = |what| EnforcementLine { what, level: Enforced::Full };
+    Enforcement {
+        strength: Strength::Process,
+        lines: vec![
+            full("system calls"),
+            full("network"),
+            full("file system"),
+            full("environment"),
+            full("wall clock"),
+            full("processor time"),
+            full("memory"),
+            full("output"),
+            full("host calls"),
+            full("processes"),
+        ],
+    }
+}
