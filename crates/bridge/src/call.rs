@@ -1,0 +1,311 @@
+//! One call through the bridge: decide, record, do, check, record. The order is written down only here.
+//!
+//! Answers to: `session`. Must not: answer a guest before the record of the answer is written.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use ringfence_audit::event::{ApprovalAnswered, ApprovalAsked, CallAnswered, CallDenied, CallOutcome, CallPermitted};
+use ringfence_audit::{AuditError, Entry, Event, Log, REDACTED, Scope};
+use ringfence_policy::{ApprovalNeed, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
+use ringfence_types::json::to_json;
+use ringfence_types::{Call, CallId, GuestError, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::approve::{ApprovalRequest, Approve, Verdict};
+use crate::function::{HostError, Permitted, Registry};
+use crate::hold::Holds;
+use crate::rate::Rates;
+
+/// What all sessions of an engine share.
+#[derive(Clone)]
+pub struct Host {
+    /// Where it is recorded.
+    pub log: Arc<Log>,
+    /// Rates, kept by tenant.
+    pub rates: Rates,
+    /// Kill switches that are set.
+    pub holds: Holds,
+}
+
+/// The bridge of one session.
+pub struct Bridge {
+    grant: Grant,
+    functions: Registry,
+    schemas: SchemaSet,
+    host: Host,
+    approve: Option<Arc<dyn Approve>>,
+    used: Mutex<Used>,
+}
+
+/// What the session has used up.
+#[derive(Default)]
+struct Used {
+    calls: HashMap<String, u32>,
+    approved: HashSet<String>,
+}
+
+/// Why a bridge can't go on: the session ends, since nothing may happen unrecorded.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeFault {
+    /// The audit log can't be written.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+/// The guest's answer to a call.
+pub type Answered = (CallId, Result<Value, GuestError>);
+
+/// Why a call does not go ahead: what the guest sees, and the part of the policy that says so.
+struct Refused {
+    exception: &'static str,
+    message: String,
+    rule: Option<String>,
+}
+
+impl Refused {
+    fn policy(message: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self { exception: "PermissionError", message: message.into(), rule: Some(rule.into()) }
+    }
+    fn arguments(message: impl Into<String>) -> Self {
+        Self { exception: "TypeError", message: message.into(), rule: None }
+    }
+}
+
+impl Bridge {
+    /// A bridge for one session. Fails where a declaration's schema is none.
+    pub fn new(
+        grant: Grant,
+        functions: Registry,
+        host: Host,
+        approve: Option<Arc<dyn Approve>>,
+    ) -> Result<Self, SchemaFault> {
+        let schemas = SchemaSet::compile(grant.functions())?;
+        Ok(Self { grant, functions, schemas, host, approve, used: Mutex::default() })
+    }
+
+    /// Carries a call out, or refuses it.
+    pub async fn call(&self, scope: &Scope, call: Call) -> Result<Answered, BridgeFault> {
+        let (id, name) = (call.id, call.function.clone());
+        let given = self.redacted_call(&call);
+        let (function, permit) = match self.decide(call) {
+            Ok(decided) => decided,
+            Err(refused) => return self.refuse(scope, id, &name, given, refused),
+        };
+        let arguments = self.redacted(&name, permit.arguments());
+        if let Err(refused) = self.approved(scope, id, &name, &permit, &arguments).await? {
+            return self.refuse(scope, id, &name, given, refused);
+        }
+        self.record(scope, Event::CallPermitted(CallPermitted { call: id.0, function: name.clone(), arguments }))?;
+        let started = Instant::now();
+        let spec = function.spec().clone();
+        let running = AssertUnwindSafe(function.call(Permitted::new(spec, permit)));
+        let mut unanswered = Unanswered { bridge: self, scope, call: id, function: &name, started, answered: false };
+        let result = running.catch_unwind().await.unwrap_or_else(|_| Err(HostError::hidden("RuntimeError")));
+        unanswered.answered = true;
+        drop(unanswered);
+        let result = self.checked(&name, result);
+        let outcome = match &result {
+            Ok(_) => CallOutcome::Ok,
+            Err(error) => CallOutcome::Error { kind: error.exception.clone() },
+        };
+        self.answered(scope, id, &name, started, outcome, size(&result))?;
+        Ok((id, result))
+    }
+
+    fn decide(&self, call: Call) -> Result<(&Arc<dyn crate::HostFunction>, Permit), Refused> {
+        let name = call.function.as_str();
+        if let Some(hold) = self.host.holds.on_call(self.grant.tenant(), name) {
+            return Err(Refused::policy(format!("a kill switch is set on `{hold}`"), "hold"));
+        }
+        let (Some(function), Some(spec)) = (self.functions.get(name), self.grant.function(name)) else {
+            let nothing = self.grant.permit(&Effect::Call { function: name, arguments: &[] });
+            let message =
+                nothing.err().map_or_else(|| format!("there is no host function `{name}`"), |no| no.to_string());
+            return Err(Refused::policy(message, "functions"));
+        };
+        let bound = bind(spec, call.args, call.kwargs).map_err(|fault| Refused::arguments(fault.to_string()))?;
+        self.schemas.check_arguments(name, &bound).map_err(|fault| Refused::arguments(fault.to_string()))?;
+        let permit = self
+            .grant
+            .permit(&Effect::Call { function: name, arguments: &bound })
+            .map_err(|denial| Refused::policy(denial.to_string(), format!("functions.{name}")))?;
+        self.use_up(name)?;
+        Ok((function, permit))
+    }
+
+    /// Counts a call that is allowed otherwise against the session's number and the tenant's rate.
+    fn use_up(&self, name: &str) -> Result<(), Refused> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = used.calls.entry(name.to_owned()).or_default();
+        if let Some(allowed) = self.grant.max_calls(name)
+            && *calls >= allowed
+        {
+            let message = format!("host function `{name}` may be called {allowed} times in a session");
+            return Err(Refused::policy(message, format!("functions.{name}.max_calls")));
+        }
+        if let Some(rate) = self.grant.rate(name)
+            && !self.host.rates.take(self.grant.tenant(), name, rate)
+        {
+            let message = format!("host function `{name}` may be called {} times in {}", rate.count, rate.per);
+            return Err(Refused::policy(message, format!("functions.{name}.rate")));
+        }
+        *calls += 1;
+        Ok(())
+    }
+
+    /// Asks where the policy wants it. Where there is nobody to ask, the answer is no.
+    async fn approved(
+        &self,
+        scope: &Scope,
+        id: CallId,
+        name: &str,
+        permit: &Permit,
+        arguments: &Json,
+    ) -> Result<Result<(), Refused>, BridgeFault> {
+        let already = || self.used.lock().unwrap_or_else(PoisonError::into_inner).approved.contains(name);
+        match permit.approval() {
+            ApprovalNeed::None => return Ok(Ok(())),
+            ApprovalNeed::First if already() => return Ok(Ok(())),
+            ApprovalNeed::First | ApprovalNeed::Each => {}
+        }
+        let (call, function) = (id.0, name.to_owned());
+        let asked = ApprovalAsked { call, function: function.clone(), arguments: arguments.clone() };
+        self.record(scope, Event::ApprovalAsked(asked))?;
+        let verdict = match &self.approve {
+            Some(approve) => approve.ask(self.request(name, permit)).await,
+            None => Verdict::Deny { reason: Some("there is no approval hook".to_owned()) },
+        };
+        let (approved, by, reason) = match verdict {
+            Verdict::Approve { by } => (true, by, None),
+            Verdict::Deny { reason } => (false, None, reason),
+        };
+        self.record(scope, Event::ApprovalAnswered(ApprovalAnswered { call, function, approved, by, reason }))?;
+        if approved {
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).approved.insert(name.to_owned());
+            return Ok(Ok(()));
+        }
+        let message = format!("the call of host function `{name}` was not approved");
+        Ok(Err(Refused::policy(message, format!("functions.{name}.approve"))))
+    }
+
+    fn request(&self, name: &str, permit: &Permit) -> ApprovalRequest {
+        ApprovalRequest {
+            tenant: self.grant.tenant().clone(),
+            session: self.grant.session().clone(),
+            function: name.to_owned(),
+            arguments: permit.arguments().to_vec(),
+        }
+    }
+
+    /// The result as the guest gets it: checked against the declaration, the error cleaned.
+    fn checked(&self, name: &str, result: Result<Value, HostError>) -> Result<Value, GuestError> {
+        let value = result.map_err(|error| GuestError {
+            exception: error.exception().to_owned(),
+            message: error.message().to_owned(),
+        })?;
+        match self.schemas.check_result(name, &value) {
+            Ok(()) => Ok(value),
+            Err(fault) => Err(GuestError { exception: "TypeError".to_owned(), message: fault.to_string() }),
+        }
+    }
+
+    fn refuse(
+        &self,
+        scope: &Scope,
+        id: CallId,
+        name: &str,
+        arguments: Json,
+        refused: Refused,
+    ) -> Result<Answered, BridgeFault> {
+        let Refused { exception, message, rule } = refused;
+        let denied = CallDenied { call: id.0, function: name.to_owned(), arguments, reason: message.clone(), rule };
+        self.record(scope, Event::CallDenied(denied))?;
+        Ok((id, Err(GuestError { exception: exception.to_owned(), message })))
+    }
+
+    fn answered(
+        &self,
+        scope: &Scope,
+        id: CallId,
+        name: &str,
+        started: Instant,
+        outcome: CallOutcome,
+        result_bytes: u64,
+    ) -> Result<(), BridgeFault> {
+        let duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let answered = CallAnswered { call: id.0, function: name.to_owned(), outcome, duration_us, result_bytes };
+        self.record(scope, Event::CallAnswered(answered))
+    }
+
+    fn record(&self, scope: &Scope, event: Event) -> Result<(), BridgeFault> {
+        self.host.log.record(Entry::new(scope, event))?;
+        Ok(())
+    }
+
+    fn redacted(&self, function: &str, arguments: &[(String, Value)]) -> Json {
+        let one = |(name, value): &(String, Value)| {
+            let shown = if self.grant.redact(function, name) { REDACTED.into() } else { to_json(value) };
+            (name.clone(), shown)
+        };
+        Json::Object(arguments.iter().map(one).collect())
+    }
+
+    /// The arguments of a call that is not bound yet: by name where they have one, by place otherwise.
+    fn redacted_call(&self, call: &Call) -> Json {
+        let spec = self.grant.function(&call.function);
+        let place = |index: usize| {
+            let name = spec.and_then(|spec| spec.parameters.get(index)).map(|parameter| parameter.name.clone());
+            name.unwrap_or_else(|| index.to_string())
+        };
+        let placed = call.args.iter().enumerate().map(|(index, value)| (place(index), value.clone()));
+        let all: Vec<(String, Value)> = placed.chain(call.kwargs.iter().cloned()).collect();
+        match self.redacted(&call.function, &all) {
+            Json::Object(map) => Json::Object(map),
+            _ => Json::Object(Map::new()),
+        }
+    }
+}
+
+/// Records a call that was given up while it ran, so that no effect is without its end.
+struct Unanswered<'a> {
+    bridge: &'a Bridge,
+    scope: &'a Scope,
+    call: CallId,
+    function: &'a str,
+    started: Instant,
+    answered: bool,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            // A log that can't be written has failed for good, and the run's closing record will tell.
+            let _ = self.bridge.answered(self.scope, self.call, self.function, self.started, CallOutcome::Cancelled, 0);
+        }
+    }
+}
+
+fn size(result: &Result<Value, GuestError>) -> u64 {
+    match result {
+        Ok(value) => weigh(value),
+        Err(error) => error.message.len() as u64,
+    }
+}
+
+/// Bytes of a value, about.
+fn weigh(value: &Value) -> u64 {
+    let all = |items: &[Value]| items.iter().map(weigh).sum::<u64>() + 5;
+    match value {
+        Value::Str(text) | Value::Decimal(text) | Value::Path(text) => text.len() as u64 + 5,
+        Value::Bytes(bytes) => bytes.len() as u64 + 5,
+        Value::BigInt(number) => number.bits() / 8 + 6,
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => all(items),
+        Value::Dict(pairs) => pairs.iter().map(|(key, value)| weigh(key) + weigh(value)).sum::<u64>() + 5,
+        Value::Record(record) => record.fields.iter().map(|(name, value)| name.len() as u64 + weigh(value)).sum(),
+        _ => 9,
+    }
+}
