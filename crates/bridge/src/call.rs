@@ -297,7 +297,7 @@ fn size(result: &Result<Value, GuestError>) -> u64 {
 }
 
 /// Bytes of a value, about.
-fn weigh(value: &Value) -> u64 {
+pub fn weigh(value: &Value) -> u64 {
     let all = |items: &[Value]| items.iter().map(weigh).sum::<u64>() + 5;
     match value {
         Value::Str(text) | Value::Decimal(text) | Value::Path(text) => text.len() as u64 + 5,

@@ -1,0 +1,109 @@
+//! The wall clock and the processor time of one run, kept outside the guest.
+//!
+//! Answers to: `run`. Must not: take the guest's word for anything but that it waits for a call of its own.
+
+use std::time::Duration;
+
+use ringfence_tier::Meter;
+use ringfence_types::{LimitHit, LimitKind, Limits};
+use tokio::time::Instant;
+
+/// The shortest time between two looks at the processor clock.
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
+
+/// When a run has to end.
+#[derive(Debug)]
+pub struct Deadline {
+    wall: Duration,
+    cpu: Duration,
+    lifetime_end: Instant,
+    lifetime: Duration,
+    includes_calls: bool,
+    started: Instant,
+    /// Time spent waiting for host functions, in waits that are over.
+    waited: Duration,
+    waiting_since: Option<Instant>,
+    cpu_before: Duration,
+}
+
+impl Deadline {
+    /// Starts the clock of a run. `lifetime_end` is when its session has to end.
+    pub fn start(limits: &Limits, meter: &Meter, lifetime_end: Instant) -> Self {
+        Self {
+            wall: limits.wall.duration(),
+            cpu: limits.cpu.duration(),
+            lifetime_end,
+            lifetime: limits.lifetime.duration(),
+            includes_calls: limits.wall_includes_calls,
+            started: Instant::now(),
+            waited: Duration::ZERO,
+            waiting_since: None,
+            cpu_before: meter.cpu(),
+        }
+    }
+
+    /// The run goes on in another cell, whose clock starts at nothing.
+    pub fn moved(&mut self, meter: &Meter) {
+        self.cpu_before = meter.cpu();
+    }
+
+    /// The guest waits for a host function.
+    pub fn pause(&mut self) {
+        if !self.includes_calls {
+            self.waiting_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// The guest goes on.
+    pub fn go_on(&mut self) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += since.elapsed();
+        }
+    }
+
+    /// Real time so far, waits included, and processor time so far.
+    pub fn used(&self, meter: Option<&Meter>) -> (Duration, Duration) {
+        (self.started.elapsed(), meter.map(|meter| self.cpu_used(meter)).unwrap_or_default())
+    }
+
+    fn counted(&self) -> Duration {
+        let waiting = self.waiting_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.started.elapsed().saturating_sub(self.waited + waiting)
+    }
+
+    fn cpu_used(&self, meter: &Meter) -> Duration {
+        meter.cpu().saturating_sub(self.cpu_before)
+    }
+
+    /// When to look next: nothing can have struck before.
+    pub fn next_look(&self, meter: &Meter) -> Instant {
+        let cpu_left = self.cpu.saturating_sub(self.cpu_used(meter)).max(SHORTEST_LOOK);
+        let now = Instant::now();
+        let wall_left = match self.waiting_since {
+            Some(_) => Duration::MAX,
+            None => self.wall.saturating_sub(self.counted()),
+        };
+        let soonest = cpu_left.min(wall_left);
+        now.checked_add(soonest).unwrap_or(self.lifetime_end).min(self.lifetime_end)
+    }
+
+    /// The limit that has struck, where one has. Of two at once the processor time is named: it says more.
+    pub fn struck(&self, meter: &Meter) -> Option<LimitHit> {
+        let (counted, cpu) = (self.counted(), self.cpu_used(meter));
+        let near = self.cpu.mul_f64(0.95);
+        let wall_over = self.waiting_since.is_none() && counted >= self.wall;
+        if cpu >= self.cpu || (wall_over && cpu >= near) {
+            return Some(hit(LimitKind::Cpu, self.cpu, cpu));
+        }
+        if wall_over {
+            return Some(hit(LimitKind::Wall, self.wall, counted));
+        }
+        let over = Instant::now() >= self.lifetime_end;
+        over.then(|| hit(LimitKind::Lifetime, self.lifetime, self.lifetime))
+    }
+}
+
+fn hit(kind: LimitKind, allowed: Duration, reached: Duration) -> LimitHit {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    LimitHit { kind, allowed: millis(allowed), reached: millis(reached).max(millis(allowed)) }
+}

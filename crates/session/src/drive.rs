@@ -1,0 +1,387 @@
+//! Driving a cell through one run: turns down, events up, host calls through the bridge.
+//!
+//! Answers to: `run`. Must not: trust an event, or wait for the guest without looking at the clock.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use ringfence_audit::Event as Record;
+use ringfence_audit::event::TierMoved;
+use ringfence_bridge::{Answered, BridgeFault};
+use ringfence_tier::{Event, TierFault, Turn};
+use ringfence_types::{Call, CallId, LimitHit, LimitKind, Source, Stream, Value};
+
+use crate::choose::Candidate;
+use crate::deadline::Deadline;
+use crate::error::{RunError, SessionError};
+use crate::replay::{Diverged, Replay};
+use crate::run::{End, Run, Watch};
+
+/// One run's driver.
+pub(crate) struct Drive<'r, 'a> {
+    run: &'r mut Run<'a>,
+    pause_at: Option<&'r str>,
+    watch: &'r mut dyn Watch,
+    pending: FuturesUnordered<BoxFuture<'static, Result<Answered, BridgeFault>>>,
+    outstanding: HashMap<CallId, Call>,
+    waiting: Vec<CallId>,
+    replay: Replay,
+    pausing: Option<Call>,
+}
+
+/// What happened first.
+enum Step {
+    Event(Event),
+    Answered(Answered),
+    Struck(LimitHit),
+    Killed,
+    Look,
+}
+
+enum Next {
+    Turn(Turn),
+    End(End),
+}
+
+impl<'r, 'a> Drive<'r, 'a> {
+    pub fn new(run: &'r mut Run<'a>, pause_at: Option<&'r str>, watch: &'r mut dyn Watch) -> Self {
+        Self {
+            run,
+            pause_at,
+            watch,
+            pending: FuturesUnordered::new(),
+            outstanding: HashMap::new(),
+            waiting: Vec::new(),
+            replay: Replay::default(),
+            pausing: None,
+        }
+    }
+
+    /// Feeds the snippet, or takes up the state that is waiting, and goes on to the end.
+    pub async fn go(mut self, source: Option<Source>) -> Result<End, RunError> {
+        if let Some(open) = &self.run.session.open {
+            let limits = self.run.session.grant.limits();
+            self.run.deadline = Some(Deadline::start(limits, &open.meter, self.run.session.lifetime_end()));
+        }
+        let first = match source {
+            Some(source) => {
+                self.run.session.history.begin(&source);
+                self.feed(source)
+            }
+            None => match self.run.session.restoring.take() {
+                Some((engine, state)) => Turn::Restore(engine, state),
+                None => return Ok(End::Denied("there is no run to go on with".to_owned())),
+            },
+        };
+        let end = self.until_end(first).await?;
+        self.move_on(end).await
+    }
+
+    fn feed(&self, mut source: Source) -> Turn {
+        source.engine = self.run.session.open.as_ref().and_then(|open| open.engine);
+        Turn::Feed(source)
+    }
+
+    async fn until_end(&mut self, first: Turn) -> Result<End, RunError> {
+        let mut turn = first;
+        loop {
+            let step = match self.step(turn).await? {
+                Ok(step) => step,
+                Err(fault) => return Ok(self.fault(fault)),
+            };
+            let next = match step {
+                Step::Event(event) => self.react(event)?,
+                Step::Answered((id, result)) => self.answer(id, result),
+                Step::Struck(hit) => Next::End(End::Limited(hit)),
+                Step::Killed => Next::End(End::Killed(self.run.killed_by())),
+                Step::Look => Next::Turn(Turn::Continue),
+            };
+            match next {
+                Next::Turn(next) => turn = next,
+                Next::End(end) => {
+                    self.forget();
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    /// Calls that are still under way are given up, each with its record.
+    fn forget(&mut self) {
+        self.pending.clear();
+        self.outstanding.clear();
+        self.waiting.clear();
+    }
+
+    /// Waits for whatever comes first: the cell, an answer, the clock, the kill switch.
+    async fn step(&mut self, turn: Turn) -> Result<Result<Step, TierFault>, RunError> {
+        let Run { session, deadline, .. } = &mut *self.run;
+        let (Some(open), Some(deadline)) = (session.open.as_mut(), deadline.as_ref()) else {
+            return Ok(Ok(Step::Killed));
+        };
+        let meter = open.meter.clone();
+        if let Some(hit) = deadline.struck(&meter) {
+            return Ok(Ok(Step::Struck(hit)));
+        }
+        let look = deadline.next_look(&meter);
+        // The cell is polled first, so that the turn is on its way whatever else happens.
+        tokio::select! {
+            biased;
+            event = open.cell.step(turn) => Ok(event.map(Step::Event)),
+            Some(answered) = self.pending.next(), if !self.pending.is_empty() => Ok(Ok(Step::Answered(answered?))),
+            () = session.switch.pulled() => Ok(Ok(Step::Killed)),
+            () = tokio::time::sleep_until(look) => Ok(Ok(Step::Look)),
+        }
+    }
+
+    fn react(&mut self, event: Event) -> Result<Next, RunError> {
+        if !matches!(event, Event::Await(_)) {
+            self.guest_goes_on();
+        }
+        Ok(match event {
+            Event::Call(call) => self.call(call)?,
+            Event::Await(ids) => self.waits(ids),
+            Event::Print(stream, bytes) => self.print(stream, &bytes),
+            Event::Shown(bundle) => {
+                self.watch.shown(&bundle);
+                self.run.shown.push(bundle);
+                Next::Turn(Turn::Continue)
+            }
+            Event::Done(value) => Next::End(self.done(value)),
+            Event::NoValue(why) => Next::End(End::NoValue(why)),
+            Event::Raised(exception) => Next::End(End::Raised(exception)),
+            Event::Limit(kind, reached) => Next::End(self.inner_limit(kind, reached)),
+            Event::Unsupported(feature, line) => Next::End(End::Unsupported(unsupported(&feature, line))),
+            Event::Snapshotted(state) => Next::End(self.paused(&state)?),
+            Event::Restored | Event::Filed(_) => Next::End(broke("it answered what was not asked")),
+        })
+    }
+
+    fn guest_goes_on(&mut self) {
+        self.waiting.clear();
+        if let Some(deadline) = &mut self.run.deadline {
+            deadline.go_on();
+        }
+    }
+
+    fn waits(&mut self, ids: Vec<CallId>) -> Next {
+        if ids.is_empty() || ids.iter().any(|id| !self.outstanding.contains_key(id)) {
+            // An answer may have crossed the question; a guest that waits for nothing has its clock running.
+            return Next::Turn(Turn::Continue);
+        }
+        self.waiting = ids;
+        if let Some(deadline) = &mut self.run.deadline {
+            deadline.pause();
+        }
+        Next::Turn(Turn::Continue)
+    }
+
+    fn call(&mut self, call: Call) -> Result<Next, RunError> {
+        if self.outstanding.contains_key(&call.id) {
+            return Ok(Next::End(broke("it used the number of a call twice")));
+        }
+        self.run.calls += 1;
+        let allowed = self.run.session.grant.limits().host_calls;
+        if self.run.calls > allowed {
+            let hit = LimitHit { kind: LimitKind::HostCalls, allowed: allowed.into(), reached: self.run.calls.into() };
+            return Ok(Next::End(End::Limited(hit)));
+        }
+        match self.replay.answer(&call) {
+            Ok(Some(result)) => {
+                self.run.session.history.answered(&call, &result);
+                return Ok(Next::Turn(Turn::Answer(call.id, result)));
+            }
+            Ok(None) => {}
+            Err(Diverged) => return Ok(Next::End(diverged())),
+        }
+        if self.pause_at == Some(call.function.as_str()) {
+            self.pausing = Some(call);
+            return Ok(Next::Turn(Turn::Snapshot));
+        }
+        if !call.deferred {
+            self.waiting = vec![call.id];
+            if let Some(deadline) = &mut self.run.deadline {
+                deadline.pause();
+            }
+        }
+        self.ask(call);
+        Ok(Next::Turn(Turn::Continue))
+    }
+
+    fn ask(&mut self, call: Call) {
+        let (bridge, scope) = (Arc::clone(&self.run.session.bridge), self.run.scope.clone());
+        let (table, session) = (self.run.session.engine.0.table.clone(), self.run.session.grant.session().clone());
+        self.outstanding.insert(call.id, call.clone());
+        self.pending.push(
+            async move {
+                let function = call.function.clone();
+                table.enter_call(&session, &function);
+                let answered = bridge.call(&scope, call).await;
+                table.leave_call(&session, &function);
+                answered
+            }
+            .boxed(),
+        );
+    }
+
+    fn answer(&mut self, id: CallId, result: Result<Value, ringfence_types::GuestError>) -> Next {
+        if let Some(call) = self.outstanding.remove(&id) {
+            self.run.session.history.answered(&call, &result);
+        }
+        if self.waiting.contains(&id) {
+            self.guest_goes_on();
+        }
+        Next::Turn(Turn::Answer(id, result))
+    }
+
+    fn print(&mut self, stream: Stream, bytes: &[u8]) -> Next {
+        self.run.session.history.printed(stream, bytes);
+        let Ok(new) = self.replay.printed(stream, bytes) else { return Next::End(diverged()) };
+        let visible = self.run.output.take(stream, new);
+        if !visible.is_empty() {
+            self.watch.output(stream, visible);
+        }
+        if self.run.output.floods() {
+            let allowed = self.run.session.grant.limits().output.bytes();
+            let reached = self.run.output.total();
+            return Next::End(End::Limited(LimitHit { kind: LimitKind::Output, allowed, reached }));
+        }
+        Next::Turn(Turn::Continue)
+    }
+
+    /// The value counts as output.
+    fn done(&self, value: Value) -> End {
+        let (allowed, reached) = (self.run.session.grant.limits().output.bytes(), ringfence_bridge::weigh(&value));
+        if reached > allowed {
+            return End::Limited(LimitHit { kind: LimitKind::Output, allowed, reached });
+        }
+        End::Done(value)
+    }
+
+    /// A limit that the worker names. It can only speak of what it keeps itself, and only of its own end.
+    fn inner_limit(&self, kind: LimitKind, reached: u64) -> End {
+        let limits = self.run.session.grant.limits();
+        let allowed = match kind {
+            LimitKind::Memory => limits.memory.bytes(),
+            LimitKind::Cpu => limits.cpu.millis(),
+            LimitKind::Size => ringfence_types::ValueBudget::DEFAULT.bytes as u64,
+            _ => return broke("it named a limit that it does not keep"),
+        };
+        End::Limited(LimitHit { kind, allowed, reached: reached.max(allowed) })
+    }
+
+    fn paused(&mut self, state: &[u8]) -> Result<End, RunError> {
+        let engine = self.run.session.open.as_ref().and_then(|open| open.engine);
+        let (Some(call), Some(engine)) = (self.pausing.take(), engine) else {
+            return Ok(broke("it sent a snapshot that was not asked for"));
+        };
+        let sealed = self.run.session.sealed(engine, true, state)?;
+        Ok(End::Paused(call, sealed))
+    }
+
+    fn fault(&mut self, fault: TierFault) -> End {
+        self.forget();
+        if self.run.session.switch.is_killed() {
+            return End::Killed(self.run.killed_by());
+        }
+        match fault {
+            TierFault::TooLarge { length, allowed, .. } => {
+                let (allowed, reached) = (allowed as u64, length as u64);
+                End::Limited(LimitHit { kind: LimitKind::Size, allowed, reached })
+            }
+            fault => End::Crashed(format!("{fault}; the session is lost, open a new one")),
+        }
+    }
+
+    /// What one engine can't do, or does in its own way, the next one may: the run is done again there, with the
+    /// recorded answers, where it does the same things. Otherwise the first engine's end stands.
+    async fn move_on(mut self, end: End) -> Result<End, RunError> {
+        let (End::Unsupported(_) | End::Raised(_)) = &end else { return Ok(end) };
+        let next = self.run.session.choice.candidates.get(1).cloned();
+        let Some(next) = next.filter(|_| self.run.session.history.is_whole()) else { return Ok(end) };
+        let why = match &end {
+            End::Unsupported(why) => why.clone(),
+            _ => "the program raised, and the fuller engine is asked whether it should".to_owned(),
+        };
+        self.run.session.choice.candidates.remove(0);
+        match self.again(&next, why).await? {
+            Some(second) => Ok(second),
+            None => {
+                // The state that the first engine left is gone; what it said of this run stays true.
+                self.run.session.end(
+                    ringfence_types::Status::Crashed,
+                    None,
+                    "the run could not be repeated in the fuller engine".to_owned(),
+                );
+                Ok(end)
+            }
+        }
+    }
+
+    /// Brings another cell to the same place and goes on. `None`: it went another way.
+    async fn again(&mut self, next: &Candidate, why: String) -> Result<Option<End>, RunError> {
+        let from = self.run.session.open.as_ref().map_or(next.tier.name(), |open| open.tier);
+        self.run.record(Record::TierMoved(TierMoved { from, to: next.tier.name(), why }))?;
+        match self.run.session.open(next).await {
+            Ok(()) => {}
+            Err(SessionError::Audit(error)) => return Err(error.into()),
+            Err(_) => return Ok(None),
+        }
+        if let (Some(deadline), Some(open)) = (&mut self.run.deadline, &self.run.session.open) {
+            deadline.moved(&open.meter);
+        }
+        let mut past = self.run.session.history.replays();
+        let Some((source, replay)) = past.pop() else { return Ok(None) };
+        for (source, replay) in past {
+            if !self.repeat(source, replay).await? {
+                return Ok(None);
+            }
+        }
+        self.run.session.history.restart();
+        self.run.calls = 0;
+        self.replay = replay;
+        let feed = self.feed(source);
+        let end = self.until_end(feed).await?;
+        Ok(Some(end).filter(|end| *end != diverged() && self.replay.is_over()))
+    }
+
+    /// Repeats an earlier snippet, whose outcome the caller has long had. Whether it did the same.
+    async fn repeat(&mut self, source: Source, mut replay: Replay) -> Result<bool, RunError> {
+        let mut turn = self.feed(source);
+        loop {
+            let Ok(step) = self.step(turn).await? else { return Ok(false) };
+            turn = match step {
+                Step::Event(Event::Call(call)) => match replay.answer(&call) {
+                    Ok(Some(result)) => Turn::Answer(call.id, result),
+                    _ => return Ok(false),
+                },
+                Step::Event(Event::Print(stream, bytes)) => match replay.printed(stream, &bytes) {
+                    Ok([]) => Turn::Continue,
+                    _ => return Ok(false),
+                },
+                Step::Event(Event::Await(_) | Event::Shown(_)) | Step::Look => Turn::Continue,
+                Step::Event(Event::Done(_) | Event::NoValue(_) | Event::Raised(_)) => return Ok(replay.is_over()),
+                _ => return Ok(false),
+            };
+        }
+    }
+}
+
+fn unsupported(feature: &str, line: Option<u32>) -> String {
+    let feature: String = feature.chars().filter(|c| !c.is_control()).take(200).collect();
+    match line {
+        Some(line) => format!("line {line} needs {feature}, which the engine does not have"),
+        None => format!("the program needs {feature}, which the engine does not have"),
+    }
+}
+
+fn broke(why: &str) -> End {
+    End::Crashed(format!("the worker broke the protocol: {why}; the session is lost, open a new one"))
+}
+
+fn diverged() -> End {
+    End::Crashed("the run went another way when it was repeated".to_owned())
+}

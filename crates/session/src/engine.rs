@@ -1,0 +1,206 @@
+//! The engine: what all sessions share, and the door to a session.
+//!
+//! Answers to: the composition root, which builds it, and the front doors. Must not: open anything by itself.
+
+use std::sync::Arc;
+
+use ringfence_analysis::analyze;
+use ringfence_audit::event::{GrantDenied, Granted, Hold as HoldDetail, Snapshot};
+use ringfence_audit::{Entry, Event, Log, Scope, sha256_hex};
+use ringfence_bridge::{Approve, Bridge, Hold, Holds, Host, Rates, Registry};
+use ringfence_policy::{Ask, Denial, Grant, Policy};
+use ringfence_tier::{Capabilities, Probe, Tier};
+use ringfence_types::{Engine as Interpreter, SessionId, Tenant, TierName};
+
+use crate::choose::{Choice, choose};
+use crate::error::SessionError;
+use crate::kill::{Running, Table, Target};
+use crate::seal::{self, SnapshotKey};
+use crate::session::{Opening, Session};
+
+/// What an engine is built from.
+pub struct Parts {
+    /// The tiers of this build.
+    pub tiers: Vec<Arc<dyn Tier>>,
+    /// Where everything is recorded.
+    pub log: Arc<Log>,
+    /// Seals snapshots.
+    pub snapshot_key: SnapshotKey,
+}
+
+/// What a caller wants for one session.
+pub struct Request {
+    /// What the code may do.
+    pub policy: Policy,
+    /// Whose work it is.
+    pub tenant: Tenant,
+    /// The host functions on offer.
+    pub functions: Registry,
+    /// How a person is asked, where the policy wants that.
+    pub approve: Option<Arc<dyn Approve>>,
+    /// The engine that the caller insists on; `None` picks by the program.
+    pub engine: Option<Interpreter>,
+}
+
+impl Request {
+    /// A session of the local tenant without functions.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, tenant: Tenant::local(), functions: Registry::new(), approve: None, engine: None }
+    }
+}
+
+/// What `doctor` shows of one tier.
+#[derive(Debug, Clone)]
+pub struct TierReport {
+    /// The tier.
+    pub tier: TierName,
+    /// What it declares.
+    pub capabilities: Capabilities,
+    /// What the probe found.
+    pub probe: Probe,
+}
+
+/// Runs sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) tiers: Vec<Arc<dyn Tier>>,
+    pub(crate) host: Host,
+    pub(crate) key: SnapshotKey,
+    pub(crate) table: Table,
+}
+
+impl Engine {
+    /// An engine of these parts.
+    pub fn new(parts: Parts) -> Self {
+        let host = Host { log: parts.log, rates: Rates::default(), holds: Holds::default() };
+        Self(Arc::new(Shared { tiers: parts.tiers, host, key: parts.snapshot_key, table: Table::default() }))
+    }
+
+    /// A session, where the policy grants one. Nothing is opened before the first snippet.
+    pub fn session(&self, request: Request) -> Result<Session, SessionError> {
+        let (grant, opening) = self.grant(request)?;
+        Ok(Session::new(self.clone(), grant, opening))
+    }
+
+    /// A session that goes on from a snapshot. One taken in the middle of a run goes on at `Session::resume`.
+    pub async fn restore(&self, request: Request, snapshot: &[u8]) -> Result<Session, SessionError> {
+        let policy = request.policy.hash();
+        let (bound, state) = seal::open(&self.0.key, &request.tenant, &policy, snapshot)?;
+        let (grant, opening) = self.grant(Request { engine: Some(bound.engine), ..request })?;
+        let taken_up = Snapshot { sha256: sha256_hex(snapshot), bytes: snapshot.len() as u64 };
+        self.record(&scope_of(&grant), Event::SnapshotRestored(taken_up))?;
+        let mut session = Session::new(self.clone(), grant, opening);
+        session.take_up(bound, state.to_vec()).await?;
+        Ok(session)
+    }
+
+    fn grant(&self, request: Request) -> Result<(Grant, Opening), SessionError> {
+        let session = SessionId::from_random(random()?);
+        if let Some(target) = self.0.host.holds.on_tenant(&request.tenant) {
+            let scope = Scope::session(request.tenant, session);
+            let reason = format!("a kill switch is set on `{target}`");
+            self.record(&scope, Event::GrantDenied(GrantDenied { policy: request.policy.name().to_owned(), reason }))?;
+            return Err(SessionError::Held(target));
+        }
+        let ask = Ask { tenant: request.tenant.clone(), session, functions: request.functions.specs() };
+        let grant = match request.policy.decide(&ask) {
+            Ok(grant) => grant,
+            Err(denial) => return Err(self.denied(&ask, request.policy.name(), denial)?),
+        };
+        self.record(&scope_of(&grant), granted(&grant))?;
+        let host = self.0.host.clone();
+        let bridge = Bridge::new(grant.clone(), request.functions, host, request.approve)?;
+        let switch = self.0.table.add(grant.session(), grant.tenant());
+        Ok((grant, Opening { bridge: Arc::new(bridge), engine: request.engine, switch }))
+    }
+
+    fn denied(&self, ask: &Ask, policy: &str, denial: Denial) -> Result<SessionError, SessionError> {
+        let scope = Scope::session(ask.tenant.clone(), ask.session.clone());
+        let detail = GrantDenied { policy: policy.to_owned(), reason: denial.to_string() };
+        self.record(&scope, Event::GrantDenied(detail))?;
+        Ok(SessionError::Denied(denial))
+    }
+
+    pub(crate) fn record(&self, scope: &Scope, event: Event) -> Result<u64, ringfence_audit::AuditError> {
+        self.0.host.log.record(Entry::new(scope, event))
+    }
+
+    /// Which tier would run this program under this policy, and why not the others. Opens nothing but probes.
+    pub async fn explain(&self, request: Request, code: &str) -> Result<Choice, SessionError> {
+        let session = SessionId::from_random(random()?);
+        let ask = Ask { tenant: request.tenant, session, functions: request.functions.specs() };
+        let grant = request.policy.decide(&ask)?;
+        let program = analyze(code).map_err(|fault| SessionError::Unsupported(fault.to_string()))?;
+        Ok(choose(&self.0.tiers, &grant, Some(&program), request.engine).await)
+    }
+
+    /// Every tier of this build, really tried.
+    pub async fn probe(&self) -> Vec<TierReport> {
+        let mut reports = Vec::new();
+        for tier in &self.0.tiers {
+            let (name, capabilities) = (tier.name(), tier.capabilities().clone());
+            reports.push(TierReport { tier: name, capabilities, probe: tier.probe().await });
+        }
+        reports
+    }
+
+    /// Ends the sessions that `target` names, at once; gives how many.
+    pub fn kill(&self, target: &Target, by: &str) -> usize {
+        self.0.table.kill(target, by)
+    }
+
+    /// The sessions that exist now.
+    pub fn list(&self) -> Vec<Running> {
+        self.0.table.list()
+    }
+
+    /// The kill switches that are set.
+    pub fn holds(&self) -> &Holds {
+        &self.0.host.holds
+    }
+
+    /// Sets a kill switch that stays: no new grant and no new permit from now on. Recorded.
+    pub fn hold(&self, hold: &Hold) -> Result<(), SessionError> {
+        self.0.host.holds.set(hold.target.clone());
+        self.record(&Scope::host(), Event::HoldSet(hold_detail(hold)))?;
+        Ok(())
+    }
+
+    /// Releases a kill switch. Recorded.
+    pub fn release(&self, hold: &Hold) -> Result<(), SessionError> {
+        self.record(&Scope::host(), Event::HoldReleased(hold_detail(hold)))?;
+        self.0.host.holds.release(&hold.target);
+        Ok(())
+    }
+
+    /// The audit log.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.0.host.log
+    }
+}
+
+fn hold_detail(hold: &Hold) -> HoldDetail {
+    HoldDetail { target: hold.target.to_string(), by: hold.by.clone(), reason: hold.reason.clone() }
+}
+
+pub(crate) fn scope_of(grant: &Grant) -> Scope {
+    Scope::session(grant.tenant().clone(), grant.session().clone())
+}
+
+fn granted(grant: &Grant) -> Event {
+    Event::Granted(Box::new(Granted {
+        policy: grant.policy_name().to_owned(),
+        policy_sha256: grant.policy_hash().iter().map(|byte| format!("{byte:02x}")).collect(),
+        floor: grant.floor(),
+        functions: grant.functions().iter().map(|spec| spec.name.clone()).collect(),
+        limits: grant.limits().clone(),
+    }))
+}
+
+pub(crate) fn random() -> Result<[u8; 16], SessionError> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(SessionError::Random)?;
+    Ok(bits)
+}

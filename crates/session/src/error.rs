@@ -1,0 +1,73 @@
+//! How a session or a run fails where there can be no outcome.
+//!
+//! Answers to: the front doors, which have one table for all of it. Must not: carry text of the guest's.
+
+use ringfence_audit::AuditError;
+use ringfence_bridge::{BridgeFault, HoldTarget};
+use ringfence_policy::{Denial, SchemaFault};
+use ringfence_tier::TierFault;
+use ringfence_types::FileFault;
+
+use crate::mounts::MountError;
+use crate::seal::SnapshotError;
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The policy says no.
+    #[error(transparent)]
+    Denied(#[from] Denial),
+    /// A kill switch is set.
+    #[error("a kill switch is set on `{0}`; `ringfence resume` releases it")]
+    Held(HoldTarget),
+    /// A declaration's schema is none.
+    #[error(transparent)]
+    Schema(#[from] SchemaFault),
+    /// The audit log can't be written: nothing may happen.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The bytes are not taken up.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// No tier can take up or write down this state.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The tier failed.
+    #[error(transparent)]
+    Tier(#[from] TierFault),
+    /// A file operation was refused.
+    #[error(transparent)]
+    File(#[from] FileFault),
+    /// A mount can't be put into the cell.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The session has ended.
+    #[error("the session has ended: {0}; open a new one")]
+    Ended(String),
+    /// The system gave no random bits.
+    #[error("the system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+}
+
+/// Why a run has no outcome: there is one for everything else.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The audit log can't be written: the run was ended, and no outcome may leave.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+impl From<BridgeFault> for RunError {
+    fn from(fault: BridgeFault) -> Self {
+        match fault {
+            BridgeFault::Audit(error) => Self::Audit(error),
+        }
+    }
+}
+impl From<RunError> for SessionError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Audit(error) => Self::Audit(error),
+        }
+    }
+}

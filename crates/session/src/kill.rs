@@ -1,0 +1,199 @@
+//! What runs now, and how it is ended from outside.
+//!
+//! Answers to: `kill`, `ps`, and the holds. Must not: wait for a guest.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_tier::Killer;
+use ringfence_types::{RunId, SessionId, Tenant, TierName};
+use tokio::sync::Notify;
+
+/// Ends one session: its cell, and the run that waits for it.
+#[derive(Debug, Default)]
+pub struct KillSwitch {
+    killed: AtomicBool,
+    by: Mutex<Option<String>>,
+    cell: Mutex<Option<Killer>>,
+    notify: Notify,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl KillSwitch {
+    /// Ends the session. The first to do so is remembered.
+    pub fn kill(&self, by: &str) {
+        locked(&self.by).get_or_insert_with(|| by.to_owned());
+        self.killed.store(true, Ordering::SeqCst);
+        if let Some(cell) = locked(&self.cell).as_ref() {
+            cell.kill();
+        }
+        self.notify.notify_waiters();
+        self.notify.notify_one();
+    }
+
+    /// Gives the switch the cell that it ends.
+    pub fn arm(&self, cell: Killer) {
+        if self.is_killed() {
+            cell.kill();
+        }
+        *locked(&self.cell) = Some(cell);
+    }
+
+    /// Whether it was pulled.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::SeqCst)
+    }
+
+    /// Who pulled it.
+    pub fn by(&self) -> String {
+        locked(&self.by).clone().unwrap_or_else(|| "the host".to_owned())
+    }
+
+    /// Waits until it is pulled.
+    pub async fn pulled(&self) {
+        while !self.is_killed() {
+            self.notify.notified().await;
+        }
+    }
+}
+
+/// One session as others see it.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// The session.
+    pub session: SessionId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The run that is under way, if one is.
+    pub run: Option<RunId>,
+    /// Where it runs.
+    pub tier: Option<TierName>,
+    /// Host functions that are being called.
+    pub calls: Vec<String>,
+    /// How long the session has existed.
+    pub age: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    tenant: Tenant,
+    run: Option<RunId>,
+    tier: Option<TierName>,
+    calls: Vec<String>,
+    since: Instant,
+    switch: Arc<KillSwitch>,
+}
+
+/// Which sessions are to be ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// All.
+    All,
+    /// Those of a tenant.
+    Tenant(Tenant),
+    /// One session.
+    Session(SessionId),
+    /// The session of one run.
+    Run(RunId),
+    /// Those that are in a call of this host function.
+    Function(String),
+}
+
+/// The sessions of one engine.
+#[derive(Debug, Clone, Default)]
+pub struct Table(Arc<Mutex<HashMap<SessionId, Entry>>>);
+
+impl Table {
+    /// Adds a session.
+    pub fn add(&self, session: &SessionId, tenant: &Tenant) -> Arc<KillSwitch> {
+        let switch = Arc::new(KillSwitch::default());
+        let entry = Entry {
+            tenant: tenant.clone(),
+            run: None,
+            tier: None,
+            calls: Vec::new(),
+            since: Instant::now(),
+            switch: Arc::clone(&switch),
+        };
+        locked(&self.0).insert(session.clone(), entry);
+        switch
+    }
+
+    /// Removes a session.
+    pub fn remove(&self, session: &SessionId) {
+        locked(&self.0).remove(session);
+    }
+
+    fn change(&self, session: &SessionId, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = locked(&self.0).get_mut(session) {
+            change(entry);
+        }
+    }
+
+    /// Says which run is under way.
+    pub fn set_run(&self, session: &SessionId, run: Option<RunId>) {
+        self.change(session, |entry| {
+            entry.run = run;
+            entry.calls.clear();
+        });
+    }
+
+    /// Says where it runs.
+    pub fn set_tier(&self, session: &SessionId, tier: TierName) {
+        self.change(session, |entry| entry.tier = Some(tier));
+    }
+
+    /// Says that a host function is being called.
+    pub fn enter_call(&self, session: &SessionId, function: &str) {
+        self.change(session, |entry| entry.calls.push(function.to_owned()));
+    }
+
+    /// Says that a call is over.
+    pub fn leave_call(&self, session: &SessionId, function: &str) {
+        self.change(session, |entry| {
+            if let Some(at) = entry.calls.iter().position(|name| name == function) {
+                entry.calls.swap_remove(at);
+            }
+        });
+    }
+
+    /// Ends every session that `target` names; gives how many.
+    pub fn kill(&self, target: &Target, by: &str) -> usize {
+        let switches: Vec<Arc<KillSwitch>> = {
+            let table = locked(&self.0);
+            let meant = table.iter().filter(|(session, entry)| match target {
+                Target::All => true,
+                Target::Tenant(tenant) => entry.tenant == *tenant,
+                Target::Session(wanted) => *session == wanted,
+                Target::Run(run) => entry.run.as_ref() == Some(run),
+                Target::Function(function) => entry.calls.contains(function),
+            });
+            meant.map(|(_, entry)| Arc::clone(&entry.switch)).collect()
+        };
+        switches.iter().for_each(|switch| switch.kill(by));
+        switches.len()
+    }
+
+    /// Every session, oldest first.
+    pub fn list(&self) -> Vec<Running> {
+        let table = locked(&self.0);
+        let mut rows: Vec<Running> = table
+            .iter()
+            .map(|(session, entry)| Running {
+                session: session.clone(),
+                tenant: entry.tenant.clone(),
+                run: entry.run.clone(),
+                tier: entry.tier,
+                calls: entry.calls.clone(),
+                age: entry.since.elapsed(),
+            })
+            .collect();
+        rows.sort_by(|a, b| b.age.cmp(&a.age));
+        rows
+    }
+}

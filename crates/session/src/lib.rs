@@ -1,0 +1,28 @@
+//! The engine: choose a tier, drive turns, keep limits, kill, snapshot.
+//!
+//! Answers to: the front doors, through `Engine` and `Session`. Must not: know a front door, or a tier's inside.
+//! The flow of a run is written down in `run.rs` only. Its three laws, each held by a test: nothing is opened before
+//! a grant exists; no host function runs before its record is written; no outcome leaves before the closing record.
+#![forbid(unsafe_code)]
+
+mod choose;
+mod deadline;
+mod drive;
+mod engine;
+mod error;
+mod kill;
+mod mounts;
+mod output;
+mod replay;
+mod run;
+mod seal;
+mod session;
+
+pub use choose::Choice;
+pub use engine::{Engine, Parts, Request, TierReport};
+pub use error::{RunError, SessionError};
+pub use kill::{KillSwitch, Running, Target};
+pub use mounts::MountError;
+pub use run::{Paused, Watch};
+pub use seal::{SnapshotError, SnapshotKey};
+pub use session::{Handle, Session};

@@ -1,0 +1,322 @@
+//! One run, from the snippet to the outcome. The line that every request takes is written down only here.
+//!
+//! Answers to: `session`. Must not: let an outcome leave before the closing record is written.
+
+use ringfence_analysis::{Program, analyze};
+use ringfence_audit::event::{RunClosed, RunStarted, TierChosen};
+use ringfence_audit::{Event, Scope};
+use ringfence_types::{
+    AuditSpan, Call, GuestException, LimitHit, LimitKind, MimeBundle, Outcome, RunId, Source, Status, Stream, Usage, Value,
+};
+
+use crate::deadline::Deadline;
+use crate::drive::Drive;
+use crate::engine::random;
+use crate::error::{RunError, SessionError};
+use crate::output::Output;
+use crate::session::Session;
+
+/// Who watches a run while it goes on.
+pub trait Watch: Send {
+    /// The guest printed this; it may end in the middle of a character.
+    fn output(&mut self, _stream: Stream, _bytes: &[u8]) {}
+    /// The guest showed a rich result.
+    fn shown(&mut self, _bundle: &MimeBundle) {}
+}
+
+impl Watch for () {}
+
+/// A run that was to stop at a call.
+#[derive(Debug)]
+pub enum Paused {
+    /// It ended before.
+    Finished(Outcome),
+    /// It came to the call, and was written down there.
+    AtCall {
+        /// The call; it is asked again when the snapshot is resumed.
+        call: Call,
+        /// The session, under seal.
+        snapshot: Vec<u8>,
+        /// The outcome so far, with the status `cancelled`: this session is over.
+        outcome: Outcome,
+    },
+}
+
+impl Paused {
+    /// The outcome, whichever it is.
+    pub fn into_outcome(self) -> Outcome {
+        match self {
+            Self::Finished(outcome) | Self::AtCall { outcome, .. } => outcome,
+        }
+    }
+}
+
+/// How a run came to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum End {
+    Done(Value),
+    NoValue(String),
+    Raised(GuestException),
+    Denied(String),
+    Limited(LimitHit),
+    Unsupported(String),
+    Killed(String),
+    Crashed(String),
+    Paused(Call, Vec<u8>),
+}
+
+/// The line: request, choose, open, drive, close.
+pub(crate) async fn run(
+    session: &mut Session,
+    source: Option<Source>,
+    pause_at: Option<&str>,
+    watch: &mut dyn Watch,
+) -> Result<Paused, RunError> {
+    let mut run = Run::begin(session)?;
+    let end = match run.ready(source.as_ref()).await? {
+        Err(end) => end,
+        Ok(()) => {
+            run.record(Event::RunStarted(started(source.as_ref(), run.session)))?;
+            Drive::new(&mut run, pause_at, watch).go(source).await?
+        }
+    };
+    run.close(end)
+}
+
+fn started(source: Option<&Source>, session: &Session) -> RunStarted {
+    let resumed = Source { file: "snapshot".to_owned(), ..Source::new("") };
+    let mut source = source.unwrap_or(&resumed).clone();
+    source.engine = session.open.as_ref().and_then(|open| open.engine);
+    RunStarted::of(&source)
+}
+
+/// One run under way. Dropped before its end, it is cancelled.
+pub(crate) struct Run<'a> {
+    pub session: &'a mut Session,
+    pub id: RunId,
+    pub scope: Scope,
+    pub output: Output,
+    pub deadline: Option<Deadline>,
+    pub shown: Vec<MimeBundle>,
+    pub calls: u32,
+    first: Option<u64>,
+    last: Option<u64>,
+    closed: bool,
+}
+
+impl<'a> Run<'a> {
+    fn begin(session: &'a mut Session) -> Result<Self, RunError> {
+        // Without random bits there is no session either, so this can't fail here for the first time.
+        let id = RunId::from_random(random().unwrap_or_default());
+        session.busy();
+        session.runs += 1;
+        session.engine.0.table.set_run(session.grant.session(), Some(id.clone()));
+        let scope = session.scope.in_run(id.clone());
+        let output = Output::new(session.grant.limits().output.bytes());
+        Ok(Self {
+            session,
+            id,
+            scope,
+            output,
+            deadline: None,
+            shown: Vec::new(),
+            calls: 0,
+            first: None,
+            last: None,
+            closed: false,
+        })
+    }
+
+    pub fn record(&mut self, event: Event) -> Result<(), RunError> {
+        let number = self.session.engine.record(&self.scope, event)?;
+        self.first.get_or_insert(number);
+        self.last = Some(number);
+        Ok(())
+    }
+
+    /// Everything before the first turn: the session may run, a tier is chosen, a cell is open.
+    async fn ready(&mut self, source: Option<&Source>) -> Result<Result<(), End>, RunError> {
+        self.session.expire();
+        if let Some(ended) = self.session.ended.clone() {
+            let reason = format!("the session has ended: {}; open a new one", ended.reason);
+            return Ok(Err(match (ended.status, ended.limit) {
+                (Status::Limited, Some(limit)) => End::Limited(limit),
+                (Status::Killed, _) => End::Killed(reason),
+                _ => End::Crashed(reason),
+            }));
+        }
+        if let Some(target) = self.session.engine.holds().on_tenant(self.session.grant.tenant()) {
+            return Ok(Err(End::Denied(format!("a kill switch is set on `{target}`"))));
+        }
+        match source {
+            Some(source) if self.session.open.is_none() => self.choose_and_open(source).await,
+            Some(source) => Ok(program(source).map(drop)),
+            None if self.session.restoring.is_some() => Ok(Ok(())),
+            None => Ok(Err(End::Denied("there is no run to go on with".to_owned()))),
+        }
+    }
+
+    async fn choose_and_open(&mut self, source: &Source) -> Result<Result<(), End>, RunError> {
+        let program = match program(source) {
+            Ok(program) => program,
+            Err(end) => return Ok(Err(end)),
+        };
+        let session = &mut *self.session;
+        let tiers = session.engine.0.tiers.clone();
+        session.choice = crate::choose::choose(&tiers, &session.grant, Some(&program), session.wanted).await;
+        let candidate = session.choice.candidates.first().cloned();
+        let chosen = TierChosen {
+            tier: candidate.as_ref().map(|candidate| candidate.tier.name()),
+            engine: candidate.as_ref().and_then(|candidate| candidate.engine).map(|engine| engine.as_str().to_owned()),
+            considered: session.choice.considered.clone(),
+        };
+        self.record(Event::TierChosen(chosen))?;
+        let Some(candidate) = candidate else { return Ok(Err(End::Unsupported(self.why_none()))) };
+        match self.session.open(&candidate).await {
+            Ok(()) => Ok(Ok(())),
+            Err(SessionError::Audit(error)) => Err(RunError::Audit(error)),
+            Err(_) if self.session.switch.is_killed() => Ok(Err(End::Killed(self.killed_by()))),
+            Err(error) => Ok(Err(End::Crashed(error.to_string()))),
+        }
+    }
+
+    fn why_none(&self) -> String {
+        let reasons: Vec<String> =
+            self.session.choice.considered.iter().map(|row| format!("{}: {}", row.tier, row.why)).collect();
+        format!("no allowed tier can run the program ({})", reasons.join("; "))
+    }
+
+    pub fn killed_by(&self) -> String {
+        format!("ended by {}", self.session.switch.by())
+    }
+
+    /// Writes the closing record, then gives the outcome.
+    fn close(mut self, end: End) -> Result<Paused, RunError> {
+        let usage = self.usage();
+        let mut outcome = self.outcome(&end, usage);
+        if matches!(end, End::Limited(_) | End::Killed(_) | End::Crashed(_) | End::Paused(..)) {
+            let why = outcome.reason.clone().unwrap_or_else(|| format!("an earlier run was {}", outcome.status.as_str()));
+            self.session.end(outcome.status, outcome.limit, why);
+        }
+        if let End::Limited(hit) = &end {
+            self.record(Event::LimitStruck(*hit))?;
+        }
+        if let End::Killed(by) = &end {
+            let killed = ringfence_audit::event::Killed { by: by.clone(), reason: None };
+            self.record(Event::Killed(killed))?;
+        }
+        self.record(Event::RunClosed(closed(&outcome)))?;
+        self.closed = true;
+        outcome.audit = self.first.zip(self.last).map(|(first, last)| AuditSpan { first, last });
+        Ok(match end {
+            End::Paused(call, snapshot) => Paused::AtCall { call, snapshot, outcome },
+            _ => Paused::Finished(outcome),
+        })
+    }
+
+    fn usage(&self) -> Usage {
+        let meter = self.session.open.as_ref().map(|open| open.meter.clone());
+        let (wall, cpu) = self.deadline.as_ref().map(|deadline| deadline.used(meter.as_ref())).unwrap_or_default();
+        Usage {
+            wall_ms: wall.as_secs_f64() * 1e3,
+            cpu_ms: cpu.as_secs_f64() * 1e3,
+            peak_memory: meter.map(|meter| meter.read().peak_memory).unwrap_or_default(),
+            host_calls: self.calls,
+            output_bytes: self.output.total(),
+        }
+    }
+
+    fn outcome(&mut self, end: &End, usage: Usage) -> Outcome {
+        let output = std::mem::replace(&mut self.output, Output::new(0));
+        let (stdout, stderr, dropped) = output.finish();
+        let open = self.session.open.as_ref();
+        let mut outcome = Outcome {
+            run_id: self.id.clone(),
+            session: self.session.grant.session().clone(),
+            tier: open.map(|open| open.tier),
+            strength: open.map(|open| open.strength),
+            engine: open.and_then(|open| open.engine).map(|engine| engine.as_str().to_owned()),
+            status: Status::Completed,
+            value: None,
+            shown: std::mem::take(&mut self.shown),
+            stdout,
+            stderr,
+            dropped,
+            exception: None,
+            limit: None,
+            reason: None,
+            usage,
+            chosen: self.session.choice.considered.clone(),
+            audit: None,
+        };
+        let (status, reason) = match end {
+            End::Done(value) => {
+                outcome.value = Some(value.clone());
+                (Status::Completed, None)
+            }
+            End::NoValue(why) => (Status::Completed, Some(why.clone())),
+            End::Raised(exception) => {
+                outcome.exception = Some(exception.clone());
+                (Status::Raised, None)
+            }
+            End::Limited(hit) => {
+                outcome.limit = Some(*hit);
+                (Status::Limited, Some(limit_text(hit)))
+            }
+            End::Denied(why) => (Status::Denied, Some(why.clone())),
+            End::Unsupported(why) => (Status::Unsupported, Some(why.clone())),
+            End::Killed(why) => (Status::Killed, Some(why.clone())),
+            End::Crashed(why) => (Status::Crashed, Some(why.clone())),
+            End::Paused(call, _) => {
+                let why = format!("paused at a call of `{}`; the snapshot goes on from there", call.function);
+                (Status::Cancelled, Some(why))
+            }
+        };
+        Outcome { status, reason, ..outcome }
+    }
+}
+
+/// One line that names the limit, what was allowed, and where it is set.
+fn limit_text(hit: &LimitHit) -> String {
+    let unit = match hit.kind {
+        LimitKind::Wall | LimitKind::Cpu | LimitKind::Idle | LimitKind::Lifetime => " ms",
+        LimitKind::Memory | LimitKind::Output | LimitKind::Disk | LimitKind::Size => " bytes",
+        LimitKind::Processes | LimitKind::OpenFiles | LimitKind::HostCalls => "",
+    };
+    format!("the limit on {} struck: {}{unit} allowed", hit.kind, hit.allowed)
+}
+
+fn closed(outcome: &Outcome) -> RunClosed {
+    RunClosed {
+        status: outcome.status,
+        usage: outcome.usage,
+        limit: outcome.limit,
+        exception: outcome.exception.as_ref().map(|exception| exception.kind.clone()),
+        reason: outcome.reason.clone(),
+    }
+}
+
+/// What the program needs, found before anything of it runs.
+fn program(source: &Source) -> Result<Program, End> {
+    analyze(&source.code).map_err(|fault| {
+        let (allowed, reached) = fault.bounds();
+        End::Limited(LimitHit { kind: LimitKind::Size, allowed, reached })
+    })
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        let session = self.session.grant.session().clone();
+        self.session.engine.0.table.set_run(&session, None);
+        if self.closed {
+            self.session.rest();
+            return;
+        }
+        // The caller gave the run up, or the log failed: nothing of it may go on.
+        self.session.end(Status::Cancelled, None, "a run was cancelled".to_owned());
+        let usage = self.usage();
+        let reason = Some("the caller gave the run up".to_owned());
+        let detail = RunClosed { status: Status::Cancelled, usage, limit: None, exception: None, reason };
+        let _ = self.session.engine.record(&self.scope, Event::RunClosed(detail));
+    }
+}

@@ -1,0 +1,377 @@
+//! One session: its grant, its cell, and what is remembered of it between snippets.
+//!
+//! Answers to: the front doors. Must not: hand its cell to anyone, or outlive its limits.
+
+use std::sync::Arc;
+
+use ringfence_audit::event::{CellOpened, EnforcementLevel, EnforcementLine, SessionClosed, Snapshot};
+use ringfence_audit::{Event, Scope, sha256_hex};
+use ringfence_bridge::Bridge;
+use ringfence_policy::Grant;
+use ringfence_tier::{Cell, Enforced, Enforcement, Event as CellEvent, Meter, TierFault, Turn};
+use ringfence_types::{
+    Engine as Interpreter, FileEntry, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome, SessionId, Source,
+    Status, Strength, TierName,
+};
+use tokio::time::Instant;
+
+use crate::choose::{Candidate, Choice, choose};
+use crate::engine::{Engine, scope_of};
+use crate::error::{RunError, SessionError};
+use crate::kill::KillSwitch;
+use crate::mounts;
+use crate::replay::History;
+use crate::run::{self, Paused, Watch};
+use crate::seal::{self, Bound};
+
+/// What a session is made with, beside its grant.
+pub(crate) struct Opening {
+    pub bridge: Arc<Bridge>,
+    pub engine: Option<Interpreter>,
+    pub switch: Arc<KillSwitch>,
+}
+
+/// One user's line of work in one cell. State persists between the snippets that it is fed.
+pub struct Session {
+    pub(crate) engine: Engine,
+    pub(crate) grant: Grant,
+    pub(crate) scope: Scope,
+    pub(crate) bridge: Arc<Bridge>,
+    pub(crate) switch: Arc<KillSwitch>,
+    pub(crate) wanted: Option<Interpreter>,
+    pub(crate) choice: Choice,
+    pub(crate) open: Option<Open>,
+    pub(crate) history: History,
+    pub(crate) restoring: Option<(Interpreter, Vec<u8>)>,
+    pub(crate) ended: Option<Ended>,
+    staged: Vec<FileOp>,
+    lifetime_end: Instant,
+    idle_since: Instant,
+    idle_timer: Option<tokio::task::JoinHandle<()>>,
+    pub(crate) runs: u64,
+}
+
+/// The open cell.
+pub(crate) struct Open {
+    pub cell: Box<dyn Cell>,
+    pub meter: Meter,
+    pub tier: TierName,
+    pub engine: Option<Interpreter>,
+    pub strength: Strength,
+}
+
+/// How a session that can't go on came to its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub status: Status,
+    pub limit: Option<LimitHit>,
+    pub reason: String,
+}
+
+/// Ends a session from any thread, also while it runs.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    session: SessionId,
+    switch: Arc<KillSwitch>,
+}
+
+impl Handle {
+    /// The session.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+    /// Ends the session: the run under way gets an outcome `killed`.
+    pub fn kill(&self, by: &str) {
+        self.switch.kill(by);
+    }
+}
+
+impl Session {
+    pub(crate) fn new(engine: Engine, grant: Grant, opening: Opening) -> Self {
+        let now = Instant::now();
+        Self {
+            scope: scope_of(&grant),
+            lifetime_end: now + grant.limits().lifetime.duration(),
+            engine,
+            grant,
+            bridge: opening.bridge,
+            switch: opening.switch,
+            wanted: opening.engine,
+            choice: Choice::default(),
+            open: None,
+            history: History::default(),
+            restoring: None,
+            ended: None,
+            staged: Vec::new(),
+            idle_since: now,
+            idle_timer: None,
+            runs: 0,
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &SessionId {
+        self.grant.session()
+    }
+
+    /// What it was granted.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Ends it from elsewhere.
+    pub fn handle(&self) -> Handle {
+        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch) }
+    }
+
+    /// Runs one snippet. Dropping the future cancels the run and ends the session.
+    pub async fn run(&mut self, source: Source, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+        Ok(run::run(self, Some(source), None, watch).await?.into_outcome())
+    }
+
+    /// Runs one snippet up to the first call of `function`, and writes the session down there instead of calling.
+    pub async fn run_until(
+        &mut self,
+        source: Source,
+        function: &str,
+        watch: &mut dyn Watch,
+    ) -> Result<Paused, RunError> {
+        run::run(self, Some(source), Some(function), watch).await
+    }
+
+    /// Goes on with the run in whose middle the snapshot was taken.
+    pub async fn resume(&mut self, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+        Ok(run::run(self, None, None, watch).await?.into_outcome())
+    }
+
+    /// Writes the state down, between snippets. The bytes are under seal.
+    pub async fn snapshot(&mut self) -> Result<Vec<u8>, SessionError> {
+        self.usable()?;
+        let Some(engine) = self.open.as_ref().and_then(|open| open.engine) else {
+            return Err(SessionError::Unsupported("a session that ran nothing has no state to write down".to_owned()));
+        };
+        match self.step(Turn::Snapshot).await? {
+            CellEvent::Snapshotted(state) => Ok(self.sealed(engine, false, &state)?),
+            CellEvent::Unsupported(feature, _) => Err(SessionError::Unsupported(format!(
+                "the engine `{}` has no {feature}; open the session with the engine `monty`",
+                engine.as_str()
+            ))),
+            _ => Err(self.broken("it answered a snapshot with something else")),
+        }
+    }
+
+    pub(crate) fn sealed(&self, engine: Interpreter, mid_run: bool, state: &[u8]) -> Result<Vec<u8>, RunError> {
+        let (tenant, policy) = (self.grant.tenant().clone(), self.grant.policy_hash());
+        let bytes = seal::seal(&self.engine.0.key, &Bound { engine, mid_run, tenant, policy }, state);
+        let taken = Snapshot { sha256: sha256_hex(&bytes), bytes: bytes.len() as u64 };
+        self.engine.record(&self.scope, Event::SnapshotTaken(taken))?;
+        Ok(bytes)
+    }
+
+    /// Takes up a state whose seal was found whole.
+    pub(crate) async fn take_up(&mut self, bound: Bound, state: Vec<u8>) -> Result<(), SessionError> {
+        self.choice = choose(&self.engine.0.tiers, &self.grant, None, Some(bound.engine)).await;
+        let candidate = self.choice.candidates.first().cloned();
+        let Some(candidate) = candidate else {
+            return Err(SessionError::Unsupported("no allowed tier can take this snapshot up".to_owned()));
+        };
+        self.history.give_up();
+        self.open(&candidate).await?;
+        if bound.mid_run {
+            self.restoring = Some((bound.engine, state));
+            return Ok(());
+        }
+        match self.step(Turn::Restore(bound.engine, state)).await? {
+            CellEvent::Restored => Ok(()),
+            CellEvent::Unsupported(feature, _) => Err(SessionError::Unsupported(feature)),
+            _ => Err(self.broken("it answered a restore with something else")),
+        }
+    }
+
+    /// Writes a file into the session; its folders are made.
+    pub async fn put_file(&mut self, path: GuestPath, content: Vec<u8>) -> Result<(), SessionError> {
+        let read_only = self.grant.workspace().is_none() || !path.is_under("/workspace");
+        let op = FileOp::Put { path, content, read_only };
+        self.usable()?;
+        if self.open.is_none() {
+            self.staged.push(op);
+            return Ok(());
+        }
+        self.history.give_up();
+        self.file(op).await.map(drop)
+    }
+
+    /// Reads a file of the session.
+    pub async fn get_file(&mut self, path: GuestPath) -> Result<Vec<u8>, SessionError> {
+        match self.file(FileOp::Get { path }).await? {
+            FileReply::Content(content) => Ok(content),
+            _ => Err(self.broken("it answered a read with something else")),
+        }
+    }
+
+    /// Lists a folder of the session.
+    pub async fn list_files(&mut self, path: GuestPath) -> Result<Vec<FileEntry>, SessionError> {
+        match self.file(FileOp::List { path }).await? {
+            FileReply::Entries(entries) => Ok(entries),
+            _ => Err(self.broken("it answered a listing with something else")),
+        }
+    }
+
+    /// Removes a file or folder of the session.
+    pub async fn remove_file(&mut self, path: GuestPath) -> Result<(), SessionError> {
+        self.history.give_up();
+        self.file(FileOp::Remove { path }).await.map(drop)
+    }
+
+    async fn file(&mut self, op: FileOp) -> Result<FileReply, SessionError> {
+        self.usable()?;
+        if self.open.is_none() {
+            let wanted = self.wanted.or(Some(Interpreter::Rustpython));
+            self.choice = choose(&self.engine.0.tiers, &self.grant, None, wanted).await;
+            let candidate = self.choice.candidates.first().cloned();
+            let candidate = candidate.ok_or_else(|| SessionError::Unsupported("no allowed tier has files".to_owned()))?;
+            self.open(&candidate).await?;
+        }
+        match self.step(Turn::Files(op)).await? {
+            CellEvent::Filed(FileReply::Fault(fault)) => Err(fault.into()),
+            CellEvent::Filed(reply) => Ok(reply),
+            _ => Err(self.broken("it answered a file operation with something else")),
+        }
+    }
+
+    /// Opens a cell in place of the one there is, records what holds in it, and puts the files in.
+    pub(crate) async fn open(&mut self, candidate: &Candidate) -> Result<(), SessionError> {
+        self.open = None;
+        let cell = candidate.tier.open(&self.grant, candidate.engine).await?;
+        let enforced = cell.enforced().clone();
+        if enforced.strength < self.grant.floor() {
+            let why = format!("it reached strength `{}` only", enforced.strength);
+            return Err(TierFault::Open { tier: candidate.tier.name(), why }.into());
+        }
+        self.switch.arm(cell.killer());
+        self.engine.record(&self.scope, opened(candidate.tier.name(), &enforced))?;
+        self.engine.0.table.set_tier(self.id(), candidate.tier.name());
+        self.open = Some(Open {
+            meter: cell.meter(),
+            tier: candidate.tier.name(),
+            engine: candidate.engine,
+            strength: enforced.strength,
+            cell,
+        });
+        let mut files = mounts::read(&self.grant)?;
+        files.extend(self.staged.iter().cloned());
+        for op in files {
+            match self.step(Turn::Files(op)).await? {
+                CellEvent::Filed(FileReply::Done) => {}
+                CellEvent::Filed(FileReply::Fault(fault)) => return Err(fault.into()),
+                _ => return Err(self.broken("it answered a file operation with something else")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn outside a run, such as a file operation: answered at once, or the cell is not trusted any more.
+    async fn step(&mut self, turn: Turn) -> Result<CellEvent, SessionError> {
+        let Some(open) = self.open.as_mut() else { return Err(SessionError::Ended("it has no cell".to_owned())) };
+        let patience = self.grant.limits().wall.duration();
+        let fault = match tokio::time::timeout(patience, open.cell.step(turn)).await {
+            Ok(Ok(event)) => return Ok(event),
+            Ok(Err(fault)) => fault,
+            Err(_) => TierFault::Protocol { tier: open.tier, why: "it did not answer in time".to_owned() },
+        };
+        self.end(Status::Crashed, None, fault.to_string());
+        Err(fault.into())
+    }
+
+    fn broken(&mut self, why: &str) -> SessionError {
+        let tier = self.open.as_ref().map_or(TierName::Embedded, |open| open.tier);
+        let fault = TierFault::Protocol { tier, why: why.to_owned() };
+        self.end(Status::Crashed, None, fault.to_string());
+        fault.into()
+    }
+
+    /// The session can't go on: its cell is destroyed.
+    pub(crate) fn end(&mut self, status: Status, limit: Option<LimitHit>, reason: String) {
+        self.open = None;
+        self.ended.get_or_insert(Ended { status, limit, reason });
+    }
+
+    fn usable(&mut self) -> Result<(), SessionError> {
+        self.expire();
+        match &self.ended {
+            Some(ended) => Err(SessionError::Ended(ended.reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a session that was killed, that nobody fed for too long, or that is too old.
+    pub(crate) fn expire(&mut self) {
+        let limits = self.grant.limits().clone();
+        let idle = self.idle_since.elapsed();
+        let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        if self.ended.is_some() {
+        } else if self.switch.is_killed() {
+            self.end(Status::Killed, None, format!("ended by {}", self.switch.by()));
+        } else if idle >= limits.idle.duration() {
+            let hit = LimitHit { kind: LimitKind::Idle, allowed: limits.idle.millis(), reached: millis(idle) };
+            self.end(Status::Limited, Some(hit), "nobody fed the session for too long".to_owned());
+        } else if Instant::now() >= self.lifetime_end {
+            let allowed = limits.lifetime.millis();
+            let hit = LimitHit { kind: LimitKind::Lifetime, allowed, reached: allowed };
+            self.end(Status::Limited, Some(hit), "the session reached the end of its lifetime".to_owned());
+        }
+    }
+
+    pub(crate) fn lifetime_end(&self) -> Instant {
+        self.lifetime_end
+    }
+
+    /// A run begins: the session is not idle.
+    pub(crate) fn busy(&mut self) {
+        if let Some(timer) = self.idle_timer.take() {
+            timer.abort();
+        }
+    }
+
+    /// A run is over: the cell is ended when nobody feeds it in time.
+    pub(crate) fn rest(&mut self) {
+        self.idle_since = Instant::now();
+        let Some(open) = &self.open else { return };
+        let killer = open.cell.killer();
+        let deadline = (self.idle_since + self.grant.limits().idle.duration()).min(self.lifetime_end);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.idle_timer = Some(runtime.spawn(async move {
+                tokio::time::sleep_until(deadline).await;
+                killer.kill();
+            }));
+        }
+    }
+}
+
+impl Drop for Session {
+    /// The cell goes first; the record says how many runs there were.
+    fn drop(&mut self) {
+        self.busy();
+        self.open = None;
+        self.engine.0.table.remove(self.grant.session());
+        let reason = self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
+        // A log that can't be written has failed for good; every later run says so.
+        let _ = self.engine.record(&self.scope, Event::SessionClosed(SessionClosed { reason, runs: self.runs }));
+    }
+}
+
+fn opened(tier: TierName, enforcement: &Enforcement) -> Event {
+    let line = |line: &ringfence_tier::EnforcementLine| {
+        let (level, why) = match &line.level {
+            Enforced::Full => (EnforcementLevel::Full, None),
+            Enforced::Partial(why) => (EnforcementLevel::Partial, Some(why.clone())),
+            Enforced::None(why) => (EnforcementLevel::None, Some(why.clone())),
+        };
+        EnforcementLine { what: line.what.to_owned(), level, why }
+    };
+    Event::CellOpened(CellOpened {
+        tier,
+        strength: enforcement.strength,
+        enforcement: enforcement.lines.iter().map(line).collect(),
+    })
+}
