@@ -9,11 +9,16 @@ pub mod bind;
 pub mod check;
 mod denial;
 mod error;
+mod file;
 mod grant;
 mod guard;
 mod permit;
 mod policy;
+mod resolve;
 mod settings;
+mod shape;
+mod show;
+mod source;
 
 pub use bind::{BindFault, Bound, bind, unbind};
 pub use check::{ArgumentFault, ResultFault, SchemaFault, SchemaSet, check_arguments, check_result};

@@ -10,9 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::denial::Denial;
 use crate::error::{PolicyError, PolicyErrorKind, PolicyErrors};
+use crate::file::PolicyFile;
 use crate::grant::{self, Ask, Grant};
 use crate::guard::FunctionGuard;
+use crate::resolve;
 use crate::settings::{Settings, best_strength};
+use crate::show;
 
 /// What code may do. Deny by default: whatever it does not name is refused.
 #[derive(Debug, Clone)]
@@ -22,6 +25,13 @@ pub struct Policy {
     pub(crate) guards: Arc<BTreeMap<String, FunctionGuard>>,
     pub(crate) declared_allowed: bool,
     hash: [u8; 32],
+}
+
+impl PartialEq for Policy {
+    /// Two policies are equal where they say the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.settings == other.settings && self.declared_allowed == other.declared_allowed
+    }
 }
 
 /// Limits given beside the policy, as on the command line: each given one replaces the policy's.
@@ -56,6 +66,24 @@ impl Policy {
     /// No functions, no files, no network, 64 MiB, 5 s wall, 64 KiB output, floor process.
     pub fn closed() -> Self {
         Self::from_settings(Settings::closed(), BTreeMap::new())
+    }
+
+    /// Reads a policy from TOML text. `origin` is the file's name in errors; every fault is told at once.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, PolicyErrors> {
+        resolve::policy(text).map_err(|faults| {
+            let located = faults.into_iter().map(|fault| fault.located(text)).collect();
+            PolicyErrors::new(origin, located)
+        })
+    }
+
+    /// The resolved policy as TOML, every default written out. Reads back as an equal policy.
+    pub fn show(&self) -> String {
+        show::toml(&self.settings, self.declared_allowed)
+    }
+
+    /// JSON Schema of a policy file.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(PolicyFile).to_value()
     }
 
     pub(crate) fn from_settings(settings: Settings, guards: BTreeMap<String, FunctionGuard>) -> Self {
@@ -134,7 +162,7 @@ impl Policy {
     }
 
     fn rehash(&mut self) {
-        self.hash = [0; 32];
+        self.hash = show::hash(&self.settings, self.declared_allowed);
     }
 
     /// The policy's name.
@@ -202,22 +230,4 @@ pub(crate) fn unreachable_floor(settings: &Settings) -> Option<String> {
             "no allowed tier reaches the floor `{floor}`: the best of them reaches `{best}`; lower `isolation.floor` or allow one of {names}"
         )
     })
-}
-
-impl Policy {
-    /// Reads a policy from TOML text. `origin` is the file's name in errors.
-    pub fn parse(_text: &str, origin: &str) -> Result<Self, PolicyErrors> {
-        let message = "reading policy files is not built yet";
-        Err(PolicyErrors::new(origin, vec![PolicyError::new(PolicyErrorKind::Syntax, None, message)]))
-    }
-
-    /// The resolved policy as TOML, every default written out. Reads back as an equal policy.
-    pub fn show(&self) -> String {
-        String::new()
-    }
-
-    /// JSON Schema of a policy file.
-    pub fn schema() -> serde_json::Value {
-        serde_json::Value::Null
-    }
 }
