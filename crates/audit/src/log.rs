@@ -4,11 +4,13 @@
 //! Must not: lose a record in silence. `record` returns after the bytes have left the process;
 //! the first failure is returned, and every later call fails too (fail closed).
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::clock::{Clock, SystemClock};
 use crate::error::AuditError;
 use crate::event::{Checkpoint, CheckpointReason, Entry, Event, LogOpened, Recovered, Scope};
+use crate::file_sink::FileSink;
 use crate::key::Keypair;
 use crate::record::{Content, Link, write_line};
 use crate::scrub::SecretScrubber;
@@ -94,6 +96,12 @@ impl Log {
         let log = Self { secrets: RwLock::new(options.secrets.clone()), options, state: Mutex::new(state) };
         log.locked(|log, state| state.hold(|state| log.write_opening(state)))?;
         Ok(log)
+    }
+
+    /// Opens a log in a file, which any number of processes may share.
+    pub fn open_file(path: &Path, options: LogOptions) -> Result<Self, AuditError> {
+        let sink = FileSink::open(path, options.key.as_ref().map(Keypair::public))?;
+        Self::open(Box::new(sink), options)
     }
 
     /// Records one event and gives its sequence number. What it permits may be done only after.

@@ -75,18 +75,12 @@ impl<'a> Framed<'a> {
     /// Takes the hash and signature off the end of a line; `None` where they are not exactly there.
     pub(crate) fn split(line: &'a [u8]) -> Option<Self> {
         let inner = line.strip_suffix(b"\"}")?;
-        let (rest, tail) = split_back(inner, 128)
-            .filter(|(rest, _)| rest.ends_with(SIGNATURE_MEMBER))
-            .map_or((inner, None), |(rest, signature)| {
-                (rest.get(..rest.len() - SIGNATURE_MEMBER.len()).unwrap_or_default(), Some(signature))
-            });
-        let rest = if tail.is_some() { rest.strip_suffix(b"\"")? } else { rest };
-        let (rest, hash) = split_back(rest, 64)?;
-        Some(Self {
-            body: rest.strip_suffix(HASH_MEMBER)?,
-            hash: Hash::from_hex(std::str::from_utf8(hash).ok()?)?,
-            signature: tail.map(std::str::from_utf8).transpose().ok()?,
-        })
+        let (inner, signature) = match take_member(inner, SIGNATURE_MEMBER, 128) {
+            Some((rest, signature)) => (rest.strip_suffix(b"\"")?, Some(signature)),
+            None => (inner, None),
+        };
+        let (body, hash) = take_member(inner, HASH_MEMBER, 64)?;
+        Some(Self { body, hash: Hash::from_hex(hash)?, signature })
     }
 
     /// The hash that the line should have.
@@ -95,8 +89,10 @@ impl<'a> Framed<'a> {
     }
 }
 
-fn split_back(bytes: &[u8], from_end: usize) -> Option<(&[u8], &[u8])> {
-    bytes.split_at_checked(bytes.len().checked_sub(from_end)?)
+/// Takes `member` and its `digits` characters off the end.
+fn take_member<'a>(bytes: &'a [u8], member: &[u8], digits: usize) -> Option<(&'a [u8], &'a str)> {
+    let (rest, value) = bytes.split_at_checked(bytes.len().checked_sub(digits)?)?;
+    Some((rest.strip_suffix(member)?, std::str::from_utf8(value).ok()?))
 }
 
 /// SHA-256 of the line with its hash and signature taken out: the body and the closing brace.

@@ -1,0 +1,128 @@
+//! A log with every kind of event in it, from a fixed clock and key.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::sync::Arc;
+
+use ringfence_audit::event::*;
+use ringfence_audit::{Entry, Event, FixedClock, Keypair, Log, LogOptions, MemorySink, Report, Scope};
+use ringfence_types::{
+    Considered, LimitHit, LimitKind, Limits, RunId, SessionId, Source, Status, Strength, Tenant, TierName, Usage,
+};
+use serde_json::json;
+
+pub fn key() -> Keypair {
+    Keypair::from_secret([7; 32])
+}
+
+pub fn options() -> LogOptions {
+    LogOptions {
+        key: Some(key()),
+        writer: "test 1".to_owned(),
+        clock: Arc::new(FixedClock(1_767_225_600_001)),
+        ..LogOptions::default()
+    }
+}
+
+pub fn scope() -> Scope {
+    Scope::session(Tenant::local(), SessionId::from_random([1; 16])).in_run(RunId::from_random([2; 16]))
+}
+
+pub fn call(text: &str) -> Entry {
+    let permitted = CallPermitted { call: 1, function: "get_weather".to_owned(), arguments: json!({"city": text}) };
+    Entry::new(&scope(), Event::CallPermitted(permitted))
+}
+
+/// Each event that others than the log itself write.
+pub fn events() -> Vec<Event> {
+    let (function, reason) = ("get_weather".to_owned(), Some("asked".to_owned()));
+    let arguments = json!({"city": "Oslo", "days": 3});
+    let snapshot = Snapshot { sha256: "ab".repeat(32), bytes: 9 };
+    let file = FileAccess { path: "/data/a.csv".to_owned(), bytes: 5, refused: None };
+    let hold = Hold { target: "tenant:local".to_owned(), by: "kill".to_owned(), reason: None };
+    vec![
+        Event::Granted(Box::new(Granted {
+            policy: "csv-analyst".to_owned(),
+            policy_sha256: "cd".repeat(32),
+            floor: Strength::Process,
+            functions: vec![function.clone()],
+            limits: Limits::closed(),
+        })),
+        Event::GrantDenied(GrantDenied { policy: "closed".to_owned(), reason: "no tier fits".to_owned() }),
+        Event::TierChosen(TierChosen {
+            tier: Some(TierName::Embedded),
+            engine: Some("monty".to_owned()),
+            considered: vec![Considered { tier: TierName::Embedded, fit: true, why: "cheapest".to_owned() }],
+        }),
+        Event::TierMoved(TierMoved { from: TierName::Embedded, to: TierName::Wasm, why: "needs numpy".to_owned() }),
+        Event::CellOpened(CellOpened {
+            tier: TierName::Embedded,
+            strength: Strength::Process,
+            enforcement: vec![EnforcementLine {
+                what: "network".to_owned(),
+                level: EnforcementLevel::Partial,
+                why: Some("old kernel".to_owned()),
+            }],
+        }),
+        Event::RunStarted(RunStarted::of(&Source::new("6*7"))),
+        Event::CallPermitted(CallPermitted { call: 1, function: function.clone(), arguments: arguments.clone() }),
+        Event::CallDenied(CallDenied {
+            call: 2,
+            function: "send\u{202e}_mail\n".to_owned(),
+            arguments: arguments.clone(),
+            reason: "not in the policy".to_owned(),
+            rule: Some("functions".to_owned()),
+        }),
+        Event::CallAnswered(CallAnswered {
+            call: 1,
+            function: function.clone(),
+            outcome: CallOutcome::Ok,
+            duration_us: 42,
+            result_bytes: 17,
+        }),
+        Event::CallAnswered(CallAnswered {
+            call: 3,
+            function: function.clone(),
+            outcome: CallOutcome::Error { kind: "ValueError".to_owned() },
+            duration_us: 42,
+            result_bytes: 0,
+        }),
+        Event::ApprovalAsked(ApprovalAsked { call: 4, function: function.clone(), arguments }),
+        Event::ApprovalAnswered(ApprovalAnswered {
+            call: 4,
+            function,
+            approved: false,
+            by: None,
+            reason: reason.clone(),
+        }),
+        Event::FileRead(file.clone()),
+        Event::FileWritten(FileAccess { refused: Some("read only".to_owned()), ..file }),
+        Event::LimitStruck(LimitHit { kind: LimitKind::Wall, allowed: 1000, reached: 1001 }),
+        Event::SnapshotTaken(snapshot.clone()),
+        Event::SnapshotRestored(snapshot),
+        Event::Killed(Killed { by: "kill".to_owned(), reason: reason.clone() }),
+        Event::HoldSet(hold.clone()),
+        Event::HoldReleased(hold),
+        Event::RunClosed(RunClosed {
+            status: Status::Limited,
+            usage: Usage::default(),
+            limit: Some(LimitHit { kind: LimitKind::Wall, allowed: 1000, reached: 1001 }),
+            exception: None,
+            reason,
+        }),
+        Event::SessionClosed(SessionClosed { reason: "closed".to_owned(), runs: 1 }),
+    ]
+}
+
+/// A log in memory, filled by `fill`.
+pub fn log_of(options: LogOptions, fill: impl FnOnce(&Log)) -> MemorySink {
+    let sink = MemorySink::new();
+    let log = Log::open(Box::new(sink.clone()), options).expect("memory can be written");
+    fill(&log);
+    sink
+}
+
+/// Findings as `kind seq`, in order.
+pub fn findings(report: &Report) -> Vec<String> {
+    let named = |seq: Option<u64>| seq.map_or("-".to_owned(), |seq| seq.to_string());
+    report.findings.iter().map(|finding| format!("{} {}", finding.kind.as_str(), named(finding.seq))).collect()
+}
