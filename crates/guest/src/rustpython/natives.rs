@@ -14,6 +14,7 @@ use super::incoming::{object_of, raised};
 use super::outgoing::Walker;
 use super::sys::host;
 use crate::engine::{Host, NoPause};
+use crate::files::Files;
 
 /// The longest that one wait takes: the host's clock ends the run long before.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -129,9 +130,12 @@ fn wait(pending: PyListRef, timeout: Option<f64>, vm: &VirtualMachine) -> PyResu
     Ok(vm.ctx.new_tuple(row).into())
 }
 
-fn show(rows: Vec<(PyStrRef, PyBytesRef)>, vm: &VirtualMachine) -> PyResult<()> {
-    let rows = rows.into_iter().map(|(kind, data)| (kind.to_string_lossy().into_owned(), data.as_bytes().to_vec()));
-    let bundle = MimeBundle(rows.collect());
+fn show(rows: PyListRef, vm: &VirtualMachine) -> PyResult<()> {
+    let mut bundle = MimeBundle::default();
+    for row in rows.borrow_vec().iter() {
+        let (kind, data) = row.clone().try_into_value::<PyTupleRef>(vm)?.extract_tuple::<(PyStrRef, PyBytesRef)>(vm)?;
+        bundle.0.push((kind.to_string_lossy().into_owned(), data.as_bytes().to_vec()));
+    }
     asked(vm, |host| host.show(bundle))
 }
 
@@ -166,26 +170,35 @@ fn os_error(fault: &FileFault, vm: &VirtualMachine) -> PyBaseExceptionRef {
     made.unwrap_or_else(|error| error)
 }
 
+/// Asks the session's files; while no program runs (the interpreter is being warmed) there are none.
+fn filed<R>(path: &PyStrRef, vm: &VirtualMachine, ask: impl FnOnce(&mut Files, &GuestPath) -> Result<R, FileFault>) -> PyResult<R> {
+    let path = path_of(path, vm)?;
+    let answer = host(|host| ask(host.files(), &path)).unwrap_or_else(|| Err(FileFault::NotFound(path.to_string())));
+    answer.map_err(|fault| os_error(&fault, vm))
+}
+
 fn file_read(path: PyStrRef, vm: &VirtualMachine) -> PyResult<PyBytesRef> {
-    let path = path_of(&path, vm)?;
-    let content = asked(vm, |host| host.files().read(&path).map(<[u8]>::to_vec))?;
-    content.map(|content| vm.ctx.new_bytes(content)).map_err(|fault| os_error(&fault, vm))
+    let content = filed(&path, vm, |files, path| files.read(path).map(<[u8]>::to_vec))?;
+    Ok(vm.ctx.new_bytes(content))
 }
 
 fn file_write(path: PyStrRef, data: ArgBytesLike, vm: &VirtualMachine) -> PyResult<()> {
-    let path = path_of(&path, vm)?;
     let content = data.borrow_buf().to_vec();
-    asked(vm, |host| host.files().write(&path, content))?.map_err(|fault| os_error(&fault, vm))
+    filed(&path, vm, |files, path| files.write(path, content))
 }
 
 /// (whether it is a folder, its size), or `None` where nothing is there.
 fn file_stat(path: PyStrRef, vm: &VirtualMachine) -> PyResult {
     let path = path_of(&path, vm)?;
-    let state = asked(vm, |host| {
+    let state = host(|host| {
         let files = host.files();
-        if files.is_folder(&path) { Some((true, 0)) } else { files.read(&path).ok().map(|content| (false, content.len())) }
-    })?;
-    Ok(match state {
+        if files.is_folder(&path) {
+            Some((true, 0))
+        } else {
+            files.read(&path).ok().map(|content| (false, content.len()))
+        }
+    });
+    Ok(match state.flatten() {
         Some((folder, size)) => vm.new_pyobj((folder, size)),
         None => vm.ctx.none(),
     })
@@ -193,8 +206,7 @@ fn file_stat(path: PyStrRef, vm: &VirtualMachine) -> PyResult {
 
 /// Rows of (name, whether it is a folder).
 fn file_list(path: PyStrRef, vm: &VirtualMachine) -> PyResult {
-    let path = path_of(&path, vm)?;
-    let rows = asked(vm, |host| host.files().list(&path))?.map_err(|fault| os_error(&fault, vm))?;
+    let rows = filed(&path, vm, |files, path| files.list(path))?;
     let rows: Vec<PyObjectRef> = rows
         .iter()
         .map(|row| {
@@ -206,11 +218,9 @@ fn file_list(path: PyStrRef, vm: &VirtualMachine) -> PyResult {
 }
 
 fn file_mkdir(path: PyStrRef, vm: &VirtualMachine) -> PyResult<()> {
-    let path = path_of(&path, vm)?;
-    asked(vm, |host| host.files().make_folder(&path))?.map_err(|fault| os_error(&fault, vm))
+    filed(&path, vm, Files::make_folder)
 }
 
 fn file_remove(path: PyStrRef, vm: &VirtualMachine) -> PyResult<()> {
-    let path = path_of(&path, vm)?;
-    asked(vm, |host| host.files().remove(&path))?.map_err(|fault| os_error(&fault, vm))
+    filed(&path, vm, Files::remove)
 }

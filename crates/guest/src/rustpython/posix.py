@@ -47,8 +47,10 @@ class stat_result(tuple):
 
 terminal_size = _namedtuple("terminal_size", "columns lines")
 uname_result = _namedtuple("uname_result", "sysname nodename release version machine")
+sched_param = _namedtuple("sched_param", "sched_priority")
 times_result = _namedtuple("times_result", "user system children_user children_system elapsed")
 statvfs_result = _namedtuple("statvfs_result", "f_bsize f_frsize f_blocks f_bfree f_bavail f_files f_ffree f_favail f_flag f_namemax")
+
 
 
 def _fail(number, path=None):
@@ -63,6 +65,7 @@ def strerror(code):
     return _TEXTS.get(code, f"Unknown error {code}")
 
 
+_have_functions = []
 _TEXTS = {
     1: "Operation not permitted",
     2: "No such file or directory",
@@ -526,6 +529,10 @@ def getlogin():
 
 def cpu_count():
     return 1
+
+
+def register_at_fork(**hooks):
+    """Nothing forks here."""
 
 
 def uname():
