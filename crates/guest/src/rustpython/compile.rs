@@ -17,9 +17,12 @@ use super::nesting;
 /// The deepest tree of expressions and blocks; CPython gives up at a few thousand too.
 const DEEPEST: usize = 2_500;
 
+/// Where the code puts the last expression's value: no name that a program could write.
+pub const VALUE: &str = "<value>";
+
 /// Code that can be run.
 pub struct Program {
-    /// The module's code.
+    /// The module's code. Its last expression's value is put under [`VALUE`].
     pub code: PyRef<PyCode>,
     /// Running the code defines a coroutine function called [`await_at_top::NAME`], which is the program.
     pub awaits: bool,
@@ -51,16 +54,14 @@ pub fn compile(source: &str, file: &str, vm: &VirtualMachine) -> Result<Program,
         return Err(NoProgram::TooDeep(1));
     }
     let awaits = await_at_top::found(&module.body);
-    let mode = match module.body.last() {
-        Some(Stmt::Expr(_)) if !awaits => Mode::BlockExpr,
-        _ => Mode::Exec,
-    };
     if awaits {
         await_at_top::wrap(&mut module);
+    } else {
+        keep_value(&mut module);
     }
     let options = CompileOpts::default();
     let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        compile_top(ast::Mod::Module(module), source_file, mode, options)
+        compile_top(ast::Mod::Module(module), source_file, Mode::Exec, options)
     }));
     match made {
         Ok(Ok(code)) => Ok(Program { code: vm.ctx.new_code(code), awaits }),
@@ -70,6 +71,19 @@ pub fn compile(source: &str, file: &str, vm: &VirtualMachine) -> Result<Program,
         Ok(Err(error)) => Err(NoProgram::Wrong(error.into())),
         Err(_) => Err(NoProgram::Unknown(None)),
     }
+}
+
+/// Turns an expression at the end into an assignment to [`VALUE`].
+fn keep_value(module: &mut ast::ModModule) {
+    let Some(Stmt::Expr(last)) = module.body.pop_if(|last| matches!(last, Stmt::Expr(_))) else { return };
+    let target = Expr::Name(ast::ExprName {
+        node_index: Default::default(),
+        range: last.range,
+        id: VALUE.into(),
+        ctx: ast::ExprContext::Store,
+    });
+    let (node_index, range, value) = (last.node_index, last.range, last.value);
+    module.body.push(Stmt::Assign(ast::StmtAssign { node_index, range, targets: vec![target], value }));
 }
 
 /// Measures the tree without ever going deeper than it allows.

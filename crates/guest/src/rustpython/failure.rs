@@ -79,11 +79,29 @@ pub fn ended(error: &PyBaseExceptionRef, snippets: &Snippets, vm: &VirtualMachin
     let told = told(error, snippets, vm, 0);
     let line = told.frames.last().map(|frame| frame.line);
     if error.fast_isinstance(vm.ctx.exceptions.module_not_found_error)
-        && let Some(module) = attribute(error, "name", vm).and_then(|name| missing::known(&text_of(&name)?))
+        && let Some(name) = attribute(error, "name", vm).and_then(|name| text_of(&name))
+        && let Some(module) = missing::known(&name)
     {
+        let module = asked_for(error, snippets).filter(|_| name.starts_with('_')).unwrap_or(module);
         return Ended::Unsupported(Unsupported { feature: format!("module {module}"), line });
     }
     Ended::Raised(told)
+}
+
+/// The frozen module that the program imported, where that one in turn wanted something that is not here.
+fn asked_for(error: &PyBaseExceptionRef, snippets: &Snippets) -> Option<String> {
+    let mut found = None;
+    let mut at = error.__traceback__();
+    while let Some(traceback) = at {
+        let file = traceback.frame.code.source_path().as_str();
+        if snippets.has_file(file) {
+            found = None;
+        } else if found.is_none() && !file.starts_with("_frozen") && !file.starts_with('<') {
+            found = Some(cut(file, NAME));
+        }
+        at = traceback.next.lock().clone();
+    }
+    found
 }
 
 /// A source that did not compile.
@@ -114,7 +132,9 @@ fn frame(file: &str, line: u32, function: &str, source: Option<String>) -> Trace
 }
 
 fn told(error: &PyBaseExceptionRef, snippets: &Snippets, vm: &VirtualMachine, depth: usize) -> GuestException {
+    let exit_code = exit_code(error, vm, depth);
     let message = match error.as_object().str(vm) {
+        _ if exit_code == Some(0) => String::new(),
         Ok(text) => cut(&text.to_string_lossy(), MESSAGE),
         Err(_) => "<exception str() failed>".to_owned(),
     };
@@ -127,7 +147,7 @@ fn told(error: &PyBaseExceptionRef, snippets: &Snippets, vm: &VirtualMachine, de
         frames: frames(error, snippets),
         cause: cause.map(|cause| Box::new(told(&cause, snippets, vm, depth + 1))),
         notes: notes(error, vm),
-        exit_code: exit_code(error, vm, depth),
+        exit_code,
     }
 }
 

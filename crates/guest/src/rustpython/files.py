@@ -163,7 +163,8 @@ def _wrapped(raw, letters, mode, buffering, encoding, errors, newline):
         buffer = _io.BufferedWriter(raw, size)
     if "b" in letters:
         return buffer
-    text = _io.TextIOWrapper(buffer, encoding or "utf-8", errors, newline, buffering == 1)
+    encoding = "utf-8" if encoding in (None, "locale") else encoding
+    text = _io.TextIOWrapper(buffer, encoding, errors, newline, buffering == 1)
     text.mode = mode
     return text
 

@@ -16,9 +16,8 @@ mod sys;
 mod warm;
 
 use ringfence_types::{FunctionSpec, Source};
-use rustpython_vm::builtins::{PyBaseExceptionRef, PyCode, PyStrRef};
 use rustpython_vm::scope::Scope;
-use rustpython_vm::{PyObjectRef, PyRef, PyResult, VirtualMachine};
+use rustpython_vm::{PyObjectRef, PyResult, VirtualMachine};
 
 pub use warm::{NotWarm, Warm};
 
@@ -122,22 +121,23 @@ fn prepare(source: &Source, scope: &Scope, vm: &VirtualMachine) -> PyResult<()> 
 }
 
 fn execute(program: Program, scope: &Scope, vm: &VirtualMachine) -> PyResult {
-    let value = run_code(program.code, scope, vm)?;
+    vm.run_code_obj(program.code, scope.clone())?;
     if !program.awaits {
-        return Ok(value);
+        return Ok(take(compile::VALUE, scope, vm)?.unwrap_or_else(|| vm.ctx.none()));
     }
-    let name: PyStrRef = vm.ctx.new_str(await_at_top::NAME);
-    let function = scope.globals.get_item(&*name, vm)?;
-    scope.globals.del_item(&*name, vm)?;
-    let coroutine = function.call((), vm)?;
-    match helpers() {
-        Some(helpers) => helpers.run.call((coroutine,), vm),
-        None => Ok(vm.ctx.none()),
-    }
+    let (Some(function), Some(helpers)) = (take(await_at_top::NAME, scope, vm)?, helpers()) else {
+        return Ok(vm.ctx.none());
+    };
+    helpers.run.call((function.call((), vm)?,), vm)
 }
 
-fn run_code(code: PyRef<PyCode>, scope: &Scope, vm: &VirtualMachine) -> Result<PyObjectRef, PyBaseExceptionRef> {
-    vm.run_code_obj(code, scope.clone())
+/// Takes a name of ours out of the program's names.
+fn take(name: &'static str, scope: &Scope, vm: &VirtualMachine) -> PyResult<Option<PyObjectRef>> {
+    let value = scope.globals.get_item_opt(name, vm)?;
+    if value.is_some() {
+        scope.globals.del_item(name, vm)?;
+    }
+    Ok(value)
 }
 
 /// Writes back what the snippet left open, and forgets the calls that nobody waits for.

@@ -56,10 +56,10 @@ def _breakpoint(*args, **kwargs):
 
 
 def _help(thing=None, *args):
-    """Prints what `help` would say at its shortest."""
-    import inspect
+    """Prints what `help` would show, without a pager."""
+    import pydoc
 
-    print(inspect.getdoc(thing) if thing is not None else "help() is not interactive in a sandboxed session")
+    print(pydoc.plain(pydoc.render_doc(thing, "Help on %s")) if thing is not None else "help() is not interactive here")
 
 
 def _sleep(seconds, /):
@@ -71,6 +71,34 @@ def _sleep(seconds, /):
     if seconds != seconds:
         raise ValueError("Invalid value NaN (not a number)")
     _ringfence.sleep(seconds)
+
+
+def _patch_locks():
+    """Locks for one thread: to wait for one that is taken would be to wait forever."""
+    import _thread
+
+    def acquire(self, blocking=True, timeout=-1):
+        if not self.locked_status:
+            self.locked_status = True
+            return True
+        if blocking and timeout < 0:
+            raise RuntimeError("deadlock: a session has one thread, and it would wait for itself")
+        if blocking and timeout > 0:
+            _sleep(timeout)
+        return False
+
+    def save(self):
+        count, self.locked_count = self.locked_count, 0
+        return count
+
+    def restore(self, count):
+        self.locked_count = count
+
+    _thread.LockType.acquire = _thread.LockType.__enter__ = acquire
+    _thread.RLock._release_save, _thread.RLock._acquire_restore = save, restore
+    _thread.RLock._is_owned = _thread.RLock.locked
+    _thread.RLock._recursion_count = lambda self: self.locked_count
+    _thread.RLock._at_fork_reinit = save
 
 
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
@@ -87,6 +115,7 @@ def install():
     import builtins
     import time
 
+    _patch_locks()
     for module, names in _REFUSED.items():
         for name in names.split():
             if hasattr(sys.modules[module], name):

@@ -70,6 +70,7 @@ impl Warm {
         settings.safe_path = true;
         settings.write_bytecode = false;
         settings.allow_external_library = false;
+        settings.utf8_mode = 1;
         settings.argv = vec!["main.py".to_owned()];
         let builder = Interpreter::builder(settings);
         let natives = rustpython_stdlib::stdlib_module_defs(&builder.ctx);
