@@ -9,3 +9,4 @@ pub mod lock;
 pub mod sys;
 pub mod worker;
 pub mod zygote;
+pub mod rustpython;
