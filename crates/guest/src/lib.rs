@@ -5,3 +5,4 @@
 
 pub mod engine;
 pub mod files;
+pub mod monty;
