@@ -10,3 +10,4 @@ pub mod sys;
 pub mod worker;
 pub mod zygote;
 pub mod rustpython;
+pub mod monty;

@@ -1,0 +1,127 @@
+//! Monty's exceptions as the guest's, and those that only say that monty lacks something.
+//!
+//! Answers to: the engine, when a snippet ends by an exception. Must not: report a gap of monty's as the program's
+//! own fault where the gap can be told; a wrong guess in the other direction costs a second run on the other engine.
+
+use monty_types::{ExcType, MontyException, StackFrame};
+use ringfence_types::{GuestError, GuestException, TraceFrame};
+
+use super::gaps;
+use crate::engine::{Ended, Unsupported};
+
+/// What the engine knows of the snippets that were fed: monty calls the n-th one `<python-input-n>`.
+pub(super) fn ended(exception: &MontyException, files: &[String]) -> Ended {
+    let line = exception.traceback().last().map(|frame| frame.start.line);
+    match lacking(exception) {
+        Some(feature) => Ended::Unsupported(Unsupported { feature, line }),
+        None => Ended::Raised(guest_exception(exception, files)),
+    }
+}
+
+/// The exception that a host function's failure becomes. Types that end the program rather than a call are not taken.
+pub(super) fn from_host(error: &GuestError) -> MontyException {
+    let name = match error.exception.as_str() {
+        "JSONDecodeError" => "json.JSONDecodeError",
+        "UnsupportedOperation" => "io.UnsupportedOperation",
+        "IOError" | "EnvironmentError" => "OSError",
+        name => name,
+    };
+    match name.parse::<ExcType>() {
+        Ok(kind) if kind.is_subclass_of(ExcType::Exception) => MontyException::new(kind, Some(error.message.clone())),
+        _ => {
+            let message = format!("{}: {}", error.exception, error.message);
+            MontyException::new(ExcType::RuntimeError, Some(message))
+        }
+    }
+}
+
+fn guest_exception(exception: &MontyException, files: &[String]) -> GuestException {
+    let name = exception.exc_type().to_string();
+    let message = exception.message().unwrap_or_default().to_owned();
+    let exit_code = (exception.exc_type() == ExcType::SystemExit).then(|| match exception.message() {
+        None | Some("None") => 0,
+        Some(code) => code.parse().unwrap_or(1),
+    });
+    GuestException {
+        kind: name.rsplit('.').next().unwrap_or(&name).to_owned(),
+        message,
+        frames: exception.traceback().iter().map(|frame| trace_frame(frame, files)).collect(),
+        cause: None,
+        notes: Vec::new(),
+        exit_code,
+    }
+}
+
+fn trace_frame(frame: &StackFrame, files: &[String]) -> TraceFrame {
+    let number = frame.filename.strip_prefix("<python-input-").and_then(|rest| rest.strip_suffix('>'));
+    let file = number.and_then(|number| files.get(number.parse::<usize>().ok()?)).unwrap_or(&frame.filename);
+    TraceFrame {
+        file: file.clone(),
+        line: frame.start.line,
+        function: frame.frame_name.clone().unwrap_or_else(|| "<module>".to_owned()),
+        source: frame.preview_line.as_ref().map(|line| line.trim().to_owned()),
+    }
+}
+
+/// The feature whose lack the exception tells of.
+fn lacking(exception: &MontyException) -> Option<String> {
+    let message = exception.message().unwrap_or_default();
+    if let Some(feature) = message.strip_prefix("The monty syntax parser does not yet support ") {
+        return Some(feature.trim_start_matches("the ").to_owned());
+    }
+    if message.ends_with(" in this context") && message.contains("is not yet supported") {
+        return Some("a host call inside a library callback".to_owned());
+    }
+    if ["onty", "is not yet supported", "are not yet supported"].iter().any(|mark| message.contains(mark)) {
+        return Some(format!("what raised `{}`", clip(message)));
+    }
+    if raised_by_the_program(exception) {
+        return None;
+    }
+    let names = quoted(message);
+    let name = names.first().copied().unwrap_or_default();
+    match exception.exc_type() {
+        ExcType::NotImplementedError | ExcType::RePatternError => Some(format!("what raised `{}`", clip(message))),
+        ExcType::ModuleNotFoundError => Some(format!("module {}", name.split('.').next().unwrap_or(name))),
+        ExcType::ImportError if message.starts_with("cannot import name") => {
+            Some(format!("{}.{name}", names.get(1).copied().unwrap_or_default()))
+        }
+        ExcType::AttributeError if names.len() == 2 => missing_attribute(message, name, names.get(1)?),
+        ExcType::NameError if gaps::BUILTINS.contains(&name) => Some(format!("the built-in name {name}")),
+        ExcType::TypeError if gaps::TYPE_ERRORS.iter().any(|mark| message.contains(mark)) => {
+            Some(format!("what raised `{}`", clip(message)))
+        }
+        ExcType::TypeError if message.starts_with("unsupported operand type(s) for") && numbers_only(&names) => {
+            Some("arithmetic between int and bool".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn missing_attribute(message: &str, owner: &str, attribute: &str) -> Option<String> {
+    if message.starts_with("module ") {
+        return Some(format!("{owner}.{attribute}"));
+    }
+    let known = gaps::METHODS.iter().find(|(kind, _)| *kind == owner)?;
+    known.1.split(' ').any(|method| method == attribute).then(|| format!("{owner}.{attribute}"))
+}
+
+fn numbers_only(types: &[&str]) -> bool {
+    !types.is_empty() && types.iter().all(|name| matches!(*name, "int" | "bool" | "float"))
+}
+
+/// Whether the innermost frame stands at a `raise` or `assert` of the program's own.
+fn raised_by_the_program(exception: &MontyException) -> bool {
+    let line = exception.traceback().last().and_then(|frame| frame.preview_line.as_deref()).unwrap_or_default();
+    let mut words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    words.any(|word| matches!(word, "raise" | "assert"))
+}
+
+/// The texts between single quotes.
+fn quoted(message: &str) -> Vec<&str> {
+    message.split('\'').skip(1).step_by(2).collect()
+}
+
+fn clip(message: &str) -> String {
+    message.chars().take(120).collect()
+}
