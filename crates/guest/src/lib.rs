@@ -4,10 +4,11 @@
 //! INVARIANT: depends on `types` and `wire` only, plus the interpreters.
 
 pub mod engine;
+pub mod engines;
 pub mod files;
 pub mod lock;
+pub mod monty;
+pub mod rustpython;
 pub mod sys;
 pub mod worker;
 pub mod zygote;
-pub mod rustpython;
-pub mod monty;

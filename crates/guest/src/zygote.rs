@@ -32,10 +32,10 @@ pub trait Warmth {
 }
 
 /// Runs the zygote until the host is gone. Every failure is told to the host in one line.
-pub fn serve(warm: impl FnOnce() -> Box<dyn Warmth>) -> ! {
-    let prepared = prepare();
+pub fn serve(warm: impl FnOnce() -> Result<Box<dyn Warmth>, String>) -> ! {
+    let prepared = prepare().and_then(|filter| Ok((filter, warm()?)));
     let (filter, mut warmth) = match prepared {
-        Ok(filter) => (filter, warm()),
+        Ok(prepared) => prepared,
         Err(why) => {
             send(why.as_bytes(), None);
             sys::end(1)

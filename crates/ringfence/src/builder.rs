@@ -1,0 +1,131 @@
+//! Building an engine from its parts: tiers, audit log, keys.
+//!
+//! Answers to: Rust programs and the command line. Must not: decide anything that a policy decides.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringfence_audit::{AuditError, FileSink, Keypair, Log, LogOptions, MemorySink, Sink};
+use ringfence_session::{Parts, SnapshotKey};
+use ringfence_tier::Tier;
+use ringfence_tier_embedded::{Config, Embedded};
+use ringfence_types::Engine as Interpreter;
+
+use crate::Engine;
+
+/// Where the audit log goes.
+#[derive(Debug, Clone)]
+pub enum AuditTo {
+    /// The newest 4 MiB in memory.
+    Memory,
+    /// A file, appended to and shared by processes, signed with a key beside it.
+    File(PathBuf),
+}
+
+/// Why an engine can't be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The audit log can't be opened.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The system gave no random bits.
+    #[error("the system gives no random numbers: {0}")]
+    Random(getrandom::Error),
+}
+
+/// Builds an [`Engine`].
+pub struct Builder {
+    audit: AuditTo,
+    embedded: Config,
+    snapshot_key: Option<[u8; 32]>,
+    tiers: Vec<Arc<dyn Tier>>,
+    warm_up: Vec<Interpreter>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            audit: AuditTo::Memory,
+            embedded: Config::default(),
+            snapshot_key: None,
+            tiers: Vec::new(),
+            warm_up: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Where the audit log goes; in memory where nothing is said.
+    #[must_use]
+    pub fn audit(mut self, to: AuditTo) -> Self {
+        self.audit = to;
+        self
+    }
+
+    /// The executable that workers are made of, where this program does not call
+    /// [`become_worker_if_asked`](crate::become_worker_if_asked).
+    #[must_use]
+    pub fn worker(mut self, executable: impl Into<PathBuf>) -> Self {
+        self.embedded.worker = Some(executable.into());
+        self
+    }
+
+    /// How many workers of each engine are kept ready.
+    #[must_use]
+    pub fn warm(mut self, workers: usize) -> Self {
+        self.embedded.warm = workers;
+        self
+    }
+
+    /// Starts the workers of an engine when the engine is built, not at first need.
+    #[must_use]
+    pub fn warm_up(mut self, engine: Interpreter) -> Self {
+        self.warm_up.push(engine);
+        self
+    }
+
+    /// The key that seals snapshots: whoever has it can make the host run any state. Without one, snapshots can be
+    /// taken up by this engine only.
+    #[must_use]
+    pub fn snapshot_key(mut self, secret: [u8; 32]) -> Self {
+        self.snapshot_key = Some(secret);
+        self
+    }
+
+    /// One more tier, beside those of this build.
+    #[must_use]
+    pub fn tier(mut self, tier: Arc<dyn Tier>) -> Self {
+        self.tiers.push(tier);
+        self
+    }
+
+    /// The engine.
+    pub fn build(self) -> Result<Engine, BuildError> {
+        let key = match self.snapshot_key {
+            Some(secret) => secret,
+            None => {
+                let mut secret = [0; 32];
+                getrandom::fill(&mut secret).map_err(BuildError::Random)?;
+                secret
+            }
+        };
+        let log = open_log(&self.audit)?;
+        let embedded = Embedded::new(self.embedded);
+        self.warm_up.into_iter().for_each(|engine| embedded.warm_up(engine));
+        let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded)];
+        tiers.extend(self.tiers);
+        let parts = Parts { tiers, log: Arc::new(log), snapshot_key: SnapshotKey::new(key) };
+        Ok(Engine::new(ringfence_session::Engine::new(parts)))
+    }
+}
+
+fn open_log(to: &AuditTo) -> Result<Log, AuditError> {
+    let (sink, options): (Box<dyn Sink>, LogOptions) = match to {
+        AuditTo::Memory => (Box::new(MemorySink::newest(4 << 20)), LogOptions::default()),
+        AuditTo::File(path) => {
+            let key = Keypair::load_or_create(&path.with_extension("key"))?;
+            (Box::new(FileSink::open(path)?), LogOptions { key: Some(key), ..LogOptions::default() })
+        }
+    };
+    Log::open(sink, options)
+}

@@ -1,0 +1,50 @@
+//! Runs Python that AI agents wrote, without trusting it.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use ringfence::{Engine, Policy};
+//!
+//! let engine = Engine::builder().build()?;
+//! let mut session = engine.session(Policy::closed())?;
+//! let outcome = session.run("print('hi'); 6*7").await?;
+//! assert_eq!(outcome.value, Some(ringfence::Value::Int(42)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A program that uses this crate is its own worker: call [`become_worker_if_asked`] first in `main`, or name the
+//! `ringfence` program with [`Builder::worker`].
+//!
+//! Answers to: Rust programs, and `main`. Must not: hold logic; it builds an engine from its parts.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod facade;
+
+pub use builder::{AuditTo, BuildError, Builder};
+pub use facade::{Engine, Progress, Session, SessionBuilder};
+pub use ringfence_bridge::{Approve, ApprovalRequest, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
+pub use ringfence_guest::sys::CountingAllocator;
+pub use ringfence_policy::{LimitOverrides, Policy, PolicyErrors};
+pub use ringfence_session::{Handle, Paused, RunError, SessionError, Target};
+pub use ringfence_types::*;
+
+/// The engine below the facade, for front doors.
+pub use ringfence_session as engine;
+
+/// Turns this process into a worker, and never returns, where a Ringfence engine started it as one. Call it first in
+/// `main`: a worker must not open a file or start a thread before it is locked.
+pub fn become_worker_if_asked() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|first| first != ringfence_tier_embedded::HIDDEN_ARGUMENT) {
+        return;
+    }
+    let warm = arguments.next().is_some_and(|engine| engine == ringfence_types::Engine::Rustpython.as_str());
+    ringfence_guest::zygote::serve(|| {
+        let engine = if warm { ringfence_types::Engine::Rustpython } else { ringfence_types::Engine::Monty };
+        match ringfence_guest::engines::Engines::warm(engine) {
+            Ok(engines) => Ok(Box::new(engines)),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+}
