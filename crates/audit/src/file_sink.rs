@@ -112,7 +112,8 @@ impl FileSink {
         let at = Beside::of(&self.path).head;
         let tampered = |what: String| Err(AuditError::Tampered { path: self.path.clone(), what });
         match read_small(&at) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && *tail == Tail::EMPTY => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => tampered("its signed head is missing".to_owned()),
             Err(cause) => Err(AuditError::Open { path: at, cause }),
             Ok(text) => match Head::parse(&text).filter(|head| key.signed_head(head)) {
                 None => tampered("the file of its head is not one that its key signed".to_owned()),

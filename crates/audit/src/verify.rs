@@ -66,9 +66,9 @@ pub fn verify_file(path: &Path, pinned: Option<PublicKey>) -> Result<Report, Aud
         (None, Err(cause)) => return Err(AuditError::Open { path: beside.public_key, cause }),
     };
     // The head first: the log only grows, so it reaches at least an older head.
-    let (head, unreadable) = match read_small(&beside.head) {
-        Ok(text) => (Head::parse(&text), Head::parse(&text).is_none()),
-        Err(error) if absent(&error) => (None, false),
+    let head = match read_small(&beside.head) {
+        Ok(text) => Head::parse(&text),
+        Err(error) if absent(&error) => None,
         Err(cause) => return Err(AuditError::Open { path: beside.head, cause }),
     };
     let file = File::open(path).map_err(AuditError::open(path))?;
@@ -79,7 +79,7 @@ pub fn verify_file(path: &Path, pinned: Option<PublicKey>) -> Result<Report, Aud
     let log = BufReader::with_capacity(256 << 10, file.take(size));
     let headless = head.is_none();
     let mut report = verify_against(log, Against { key, head }).map_err(AuditError::open(path))?;
-    if key.is_some() && headless && (unreadable || report.signed_to > 1) {
+    if key.is_some() && headless {
         let message = "the file of the head is missing or unreadable, so records may be cut from the end".to_owned();
         report.add(0, None, Kind::BadHead, message);
     }
