@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::chain::Hash;
 use crate::error::AuditError;
 use crate::event::{CheckpointReason, Event, Recovered};
-use crate::file_sink::{Beside, read_small};
+use crate::file_sink::{Beside, lock, read_small};
 use crate::key::{Head, PublicKey};
 use crate::record::{Framed, LINE_MAX, Link, Record};
 use crate::report::{FindingKind as Kind, Report};
@@ -73,7 +73,7 @@ pub fn verify_file(path: &Path, pinned: Option<PublicKey>) -> Result<Report, Aud
     };
     let file = File::open(path).map_err(AuditError::open(path))?;
     // Between two turns of the writers, so that half a line of a writer at work is not seen.
-    file.lock_shared().map_err(AuditError::open(path))?;
+    lock(path, || file.try_lock_shared())?;
     let size = file.metadata().map_err(AuditError::open(path))?.len();
     file.unlock().map_err(AuditError::open(path))?;
     let log = BufReader::with_capacity(256 << 10, file.take(size));

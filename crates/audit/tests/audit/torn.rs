@@ -1,13 +1,11 @@
 //! A log cut at any byte, as a killed host may leave it: read up to its last complete record,
 //! opened again without losing a byte, and verified with the cut accounted for.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::*;
 use ringfence_audit::{AuditError, Beside, Hash, Log, Verdict, verify_file};
-use support::*;
 
 /// A log of a writer that was killed: three records, no closing one, no head.
 fn killed_log(folder: &Path) -> (PathBuf, Vec<u8>) {
@@ -38,7 +36,7 @@ fn complete(starts: &[usize], cut: usize) -> u64 {
 
 #[test]
 fn a_log_cut_at_any_byte_is_verified_and_goes_on() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let (path, bytes) = killed_log(folder.path());
     let starts = line_starts(&bytes);
     for cut in starts[1]..=bytes.len() {
@@ -62,7 +60,7 @@ fn a_log_cut_at_any_byte_is_verified_and_goes_on() {
 
 #[test]
 fn a_recovery_cut_at_any_byte_is_recovered_itself() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let (path, bytes) = killed_log(folder.path());
     let first_cut = line_starts(&bytes)[2] + 40;
     put(&path, &bytes[..first_cut]);
@@ -85,7 +83,7 @@ fn a_recovery_cut_at_any_byte_is_recovered_itself() {
 
 #[test]
 fn a_first_record_cut_at_any_byte_is_recovered() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let (path, bytes) = killed_log(folder.path());
     let end = line_starts(&bytes)[1];
     for cut in 0..end {
@@ -97,8 +95,22 @@ fn a_first_record_cut_at_any_byte_is_recovered() {
 }
 
 #[test]
+fn a_writer_at_work_goes_on_behind_one_that_was_killed() {
+    use std::io::Write;
+    let folder = folder();
+    let path = folder.path().join("audit.jsonl");
+    let log = Log::open_file(&path, options()).expect("opened");
+    let mut killed = fs::OpenOptions::new().append(true).open(&path).expect("opened");
+    killed.write_all(b"{\"seq\":2,\"time\":").expect("written");
+    assert_eq!(log.record(call("Oslo")).expect("recorded"), 3);
+    log.close().expect("closed");
+    let report = verify_file(&path, None).expect("read");
+    assert_eq!((findings(&report), report.verdict()), (vec!["recovered -".to_owned()], Verdict::Intact));
+}
+
+#[test]
 fn what_was_left_behind_can_not_be_changed_later() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let (path, bytes) = killed_log(folder.path());
     let cut = line_starts(&bytes)[2] + 40;
     put(&path, &bytes[..cut]);
@@ -121,7 +133,7 @@ fn what_was_left_behind_can_not_be_changed_later() {
 
 #[test]
 fn a_log_that_was_changed_at_its_end_is_not_gone_on_with() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     let log = Log::open_file(&path, options()).expect("opened");
     log.record(call("Oslo")).expect("recorded");

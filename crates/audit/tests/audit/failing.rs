@@ -1,14 +1,12 @@
 //! A log that can't be written says so, and goes on saying so.
 
-mod support;
-
 use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::*;
 use ringfence_audit::{AuditError, Beside, FileSink, Keypair, Log, LogOptions, MemorySink, Sink, verify_file};
-use support::*;
 
 struct Failing {
     memory: MemorySink,
@@ -57,7 +55,7 @@ fn a_closed_log_takes_nothing() {
 
 #[test]
 fn a_log_that_is_removed_or_cut_while_open_fails() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let check = |name: &str, harm: fn(&std::path::Path), want: &str| {
         let path = folder.path().join(name);
         let log = Log::open_file(&path, options()).expect("opened");
@@ -74,7 +72,7 @@ fn a_log_that_is_removed_or_cut_while_open_fails() {
 #[test]
 fn files_that_others_can_use_are_refused() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let mode = |path: &std::path::Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
     let (key, log) = (folder.path().join("key"), folder.path().join("audit.jsonl"));
     let made = Keypair::load_or_create(&key).expect("made");
@@ -94,7 +92,7 @@ fn files_that_others_can_use_are_refused() {
 
 #[test]
 fn another_key_is_refused() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     drop(Log::open_file(&path, options()).expect("opened"));
     let check = |key: Option<Keypair>, given: &str| {
@@ -116,7 +114,7 @@ fn key_text() -> String {
 
 #[test]
 fn a_key_file_without_a_key_is_refused() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("key");
     drop(Keypair::load_or_create(&path).expect("made"));
     fs::write(&path, "hello\n").expect("written");
@@ -126,8 +124,19 @@ fn a_key_file_without_a_key_is_refused() {
 }
 
 #[test]
+fn a_log_without_a_key_says_so() {
+    let folder = folder();
+    let path = folder.path().join("audit.jsonl");
+    drop(Log::open_file(&path, LogOptions { key: None, ..options() }).expect("opened"));
+    drop(Log::open_file(&path, LogOptions { key: None, ..options() }).expect("opened"));
+    let report = verify_file(&path, None).expect("read");
+    assert_eq!(report.to_string(), "intact: 4 records, closed; signatures not checked, no public key given");
+    assert!(Log::open_file(&path, options()).is_err(), "a log that was not signed can't be signed later");
+}
+
+#[test]
 fn a_missing_head_shows() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     drop(Log::open_file(&path, options()).expect("opened"));
     fs::remove_file(Beside::of(&path).head).expect("removed");

@@ -1,12 +1,10 @@
 //! Several threads and processes write one file: one chain comes out.
 
-mod support;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::support::*;
 use ringfence_audit::{Log, LogOptions, Verdict, verify_file};
-use support::*;
 
 const EACH: u64 = 200;
 
@@ -27,7 +25,7 @@ fn check(path: &Path, writers: u64) {
 
 #[test]
 fn threads_with_one_log() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     let log = Log::open_file(&path, options()).expect("opened");
     let mut seen: Vec<u64> = std::thread::scope(|scope| {
@@ -44,7 +42,7 @@ fn threads_with_one_log() {
 
 #[test]
 fn threads_with_a_log_each() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -56,12 +54,15 @@ fn threads_with_a_log_each() {
 
 #[test]
 fn processes_with_a_log_each() {
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     let program = std::env::current_exe().expect("this test");
     let start = || {
         let mut command = Command::new(&program);
-        command.args(["--exact", "child_that_writes", "--ignored"]).env("AUDIT_LOG", &path).stdout(Stdio::null());
+        command
+            .args(["--exact", "shared::child_that_writes", "--ignored"])
+            .env("AUDIT_LOG", &path)
+            .stdout(Stdio::null());
         command.spawn().expect("started")
     };
     let children: Vec<_> = (0..3).map(|_| start()).collect();
@@ -81,12 +82,12 @@ fn child_that_writes() {
 #[test]
 fn killed_processes_leave_a_log_that_holds() {
     use std::io::{BufRead, BufReader};
-    let folder = tempfile::tempdir().expect("folder");
+    let folder = folder();
     let path = folder.path().join("audit.jsonl");
     let program = std::env::current_exe().expect("this test");
     for round in 0..20 {
         let mut command = Command::new(&program);
-        command.args(["--exact", "child_that_writes_forever", "--ignored", "--nocapture"]);
+        command.args(["--exact", "shared::child_that_writes_forever", "--ignored", "--nocapture"]);
         let mut child = command.env("AUDIT_LOG", &path).stdout(Stdio::piped()).spawn().expect("started");
         let said = BufReader::new(child.stdout.take().expect("piped"));
         let told =
@@ -99,8 +100,13 @@ fn killed_processes_leave_a_log_that_holds() {
         assert_eq!(report.verdict(), Verdict::Unfinished, "{:?}", report.findings);
         assert!(report.last.seq >= told, "record {told} was acknowledged, the log ends at {}", report.last.seq);
     }
+    std::fs::write(folder.path().join("audit.jsonl.head.1-2"), "half a head").expect("written");
     drop(Log::open_file(&path, options()).expect("opened"));
     assert_eq!(verify_file(&path, None).expect("read").verdict(), Verdict::Intact);
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("read").flatten().map(|file| file.file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["audit.jsonl", "audit.jsonl.head", "audit.jsonl.pub", "audit.jsonl.writers"]);
 }
 
 #[cfg(unix)]

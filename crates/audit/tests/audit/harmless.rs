@@ -1,11 +1,9 @@
 //! Text of the guest's can't steer a terminal, forge a line, or carry a secret out.
 
-mod support;
-
+use crate::support::*;
 use proptest::prelude::*;
 use ringfence_audit::text::{self, STRING_MAX, is_unsafe};
 use ringfence_audit::{Entry, Log, LogOptions, Record, SecretScrubber, escape, render, sha256_hex, to_ocsf};
-use support::*;
 
 /// All of the text that the cases of forged lines, terminal sequences and hidden characters use.
 const NASTY: &[&str] = &[

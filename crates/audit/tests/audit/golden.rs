@@ -1,10 +1,8 @@
 //! The exact bytes of a log, of its terminal view, and of its export.
 
-mod support;
-
+use crate::support::*;
 use ringfence_audit::{Against, Entry, Log, MemorySink, Scope};
 use ringfence_audit::{Event, PublicKey, Record, Verdict, render, sha256_hex, to_ocsf, verify_against};
-use support::*;
 
 fn small_log() -> MemorySink {
     log_of(options(), |log| {
