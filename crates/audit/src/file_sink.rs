@@ -68,22 +68,6 @@ impl FileSink {
         Ok(Self { path: path.to_owned(), file, writers, end: None, key, sealer })
     }
 
-    fn lock(&self) -> Result<(), AuditError> {
-        let started = Instant::now();
-        let mut pause = Duration::from_micros(20);
-        loop {
-            match self.file.try_lock() {
-                Ok(()) => return Ok(()),
-                Err(TryLockError::Error(cause)) => return Err(AuditError::Open { path: self.path.clone(), cause }),
-                Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_PATIENCE => {
-                    return Err(AuditError::Busy { path: self.path.clone() });
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
-            }
-            pause = (pause * 2).min(Duration::from_millis(2));
-        }
-    }
-
     /// The end of the log, where another process moved it.
     fn find_end(&mut self) -> Result<Option<Tail>, AuditError> {
         let about = self.file.metadata().map_err(AuditError::open(&self.path))?;
@@ -112,7 +96,8 @@ impl FileSink {
         let at = Beside::of(&self.path).head;
         let tampered = |what: String| Err(AuditError::Tampered { path: self.path.clone(), what });
         match read_small(&at) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && *tail == Tail::EMPTY => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => tampered("its signed head is missing".to_owned()),
             Err(cause) => Err(AuditError::Open { path: at, cause }),
             Ok(text) => match Head::parse(&text).filter(|head| key.signed_head(head)) {
                 None => tampered("the file of its head is not one that its key signed".to_owned()),
@@ -134,7 +119,7 @@ impl Sink for FileSink {
     }
 
     fn acquire(&mut self) -> Result<Option<Tail>, AuditError> {
-        self.lock()?;
+        lock(&self.path, || self.file.try_lock())?;
         let end = self.find_end();
         if end.is_err() {
             self.release();
@@ -158,6 +143,7 @@ impl Sink for FileSink {
         let alone = self.writers.try_lock().is_ok();
         if alone {
             self.writers.unlock()?;
+            remove_drafts(&Beside::of(&self.path).head);
         }
         self.writers.try_lock_shared().map_err(io::Error::from)?;
         Ok(alone)
@@ -181,6 +167,36 @@ impl Sink for FileSink {
                 self.sealer.finish()?;
                 seal_now(&self.file, &Beside::of(&self.path).head, head.as_ref())
             }
+        }
+    }
+}
+
+/// Tries for a lock until it is there or patience ends.
+pub(crate) fn lock(path: &Path, attempt: impl Fn() -> Result<(), TryLockError>) -> Result<(), AuditError> {
+    let started = Instant::now();
+    let mut pause = Duration::from_micros(20);
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(cause)) => return Err(AuditError::Open { path: path.to_owned(), cause }),
+            Err(TryLockError::WouldBlock) if started.elapsed() > LOCK_PATIENCE => {
+                return Err(AuditError::Busy { path: path.to_owned() });
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
+        }
+        pause = (pause * 2).min(Duration::from_millis(2));
+    }
+}
+
+/// Removes heads that killed writers began and never put in place.
+fn remove_drafts(head: &Path) {
+    let (Some(folder), Some(name)) = (head.parent(), head.file_name()) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let prefix = format!("{}.", name.to_string_lossy());
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            // What can't be removed is litter, not a fault.
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -88,8 +88,8 @@ impl Keypair {
         encode_hex(&self.0.sign(record_message(hash).as_bytes()).to_bytes())
     }
 
-    /// Signs the head of the log.
-    pub(crate) fn sign_head(&self, seq: u64, hash: Hash) -> Head {
+    /// Signs a head.
+    pub fn sign_head(&self, seq: u64, hash: Hash) -> Head {
         let signature = encode_hex(&self.0.sign(head_message(seq, &hash).as_bytes()).to_bytes());
         Head { seq, hash, signature }
     }

@@ -26,7 +26,7 @@
 //!
 //! `audit.jsonl.pub` holds the public key. `audit.jsonl.head` is one line, `seq hash signature`,
 //! signed over `ringfence-audit-head-v1\n`, the number, `\n`, the hash and `\n`: the log reaches at
-//! least that far. It is replaced at each checkpoint and at close. `audit.jsonl.writers` is empty;
+//! least that far. It is there before the first record, and is replaced at each checkpoint and at close. `audit.jsonl.writers` is empty;
 //! locks on it tell how many processes have the log open.
 //!
 //! # Several writers

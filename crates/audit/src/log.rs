@@ -179,6 +179,10 @@ impl Log {
     /// The first record of a writer. Names what a killed writer left incomplete.
     fn write_opening(&self, state: &mut State) -> Result<u64, AuditError> {
         let alone = state.sink.enter().map_err(|cause| state.write_error(cause))?;
+        if state.link == Link::START {
+            // Before the first record, so that a log without a head is always one that lost it.
+            self.seal(state, Seal::Now)?;
+        }
         let recovered = state.torn.take();
         let seq = self.push_opening(state, alone, recovered)?;
         self.flush(state)?;

@@ -1,7 +1,7 @@
 //! Records in the Open Cybersecurity Schema Framework, version 1.5.0, for security tools.
 //!
 //! Answers to: `ringfence audit export --format ocsf`. Must not: lose a detail; what has no place
-//! in the class goes to `unmapped`. Each event has its class in [`CLASSES`], and a test walks all events.
+//! in the class goes to `unmapped`. Each event has one class, and a test walks all events.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -101,7 +101,7 @@ fn hash_of_body(body: &[u8]) -> Hash {
 }
 
 /// Where the chain stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Link {
     /// Number of the last record; 0 where there is none.
     pub seq: u64,

@@ -96,7 +96,7 @@ pub enum Verdict {
 }
 
 /// What a verifier found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Complete records.
     pub records: u64,
@@ -114,6 +114,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings over that.
     pub unlisted: u64,
+    #[serde(skip)]
     pub(crate) faulty: bool,
 }
 

@@ -64,6 +64,7 @@ impl Sealer {
         if let Some(thread) = self.thread.take() {
             thread.join().map_err(|_| io::Error::other("the thread that syncs the log panicked"))?;
         }
+        self.desk.state().stop = false;
         self.check()
     }
 

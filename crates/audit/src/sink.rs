@@ -22,6 +22,11 @@ pub struct Tail {
     pub needs_newline: bool,
 }
 
+impl Tail {
+    /// The end of an empty log.
+    pub const EMPTY: Self = Self { link: Link::START, torn: None, needs_newline: false };
+}
+
 /// How soon a head must be safe on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seal {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::chain::Hash;
 use crate::error::AuditError;
 use crate::event::{CheckpointReason, Event, Recovered};
-use crate::file_sink::{Beside, read_small};
+use crate::file_sink::{Beside, lock, read_small};
 use crate::key::{Head, PublicKey};
 use crate::record::{Framed, LINE_MAX, Link, Record};
 use crate::report::{FindingKind as Kind, Report};
@@ -66,20 +66,20 @@ pub fn verify_file(path: &Path, pinned: Option<PublicKey>) -> Result<Report, Aud
         (None, Err(cause)) => return Err(AuditError::Open { path: beside.public_key, cause }),
     };
     // The head first: the log only grows, so it reaches at least an older head.
-    let (head, unreadable) = match read_small(&beside.head) {
-        Ok(text) => (Head::parse(&text), Head::parse(&text).is_none()),
-        Err(error) if absent(&error) => (None, false),
+    let head = match read_small(&beside.head) {
+        Ok(text) => Head::parse(&text),
+        Err(error) if absent(&error) => None,
         Err(cause) => return Err(AuditError::Open { path: beside.head, cause }),
     };
     let file = File::open(path).map_err(AuditError::open(path))?;
     // Between two turns of the writers, so that half a line of a writer at work is not seen.
-    file.lock_shared().map_err(AuditError::open(path))?;
+    lock(path, || file.try_lock_shared())?;
     let size = file.metadata().map_err(AuditError::open(path))?.len();
     file.unlock().map_err(AuditError::open(path))?;
     let log = BufReader::with_capacity(256 << 10, file.take(size));
     let headless = head.is_none();
     let mut report = verify_against(log, Against { key, head }).map_err(AuditError::open(path))?;
-    if key.is_some() && headless && (unreadable || report.signed_to > 1) {
+    if key.is_some() && headless {
         let message = "the file of the head is missing or unreadable, so records may be cut from the end".to_owned();
         report.add(0, None, Kind::BadHead, message);
     }

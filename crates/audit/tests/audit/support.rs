@@ -1,5 +1,4 @@
 //! A log with every kind of event in it, from a fixed clock and key.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::sync::Arc;
 
@@ -9,6 +8,11 @@ use ringfence_types::{
     Considered, LimitHit, LimitKind, Limits, RunId, SessionId, Source, Status, Strength, Tenant, TierName, Usage,
 };
 use serde_json::json;
+
+/// A folder that goes away; in memory where the system has one, because these logs sync a lot.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("folder")
+}
 
 pub fn key() -> Keypair {
     Keypair::from_secret([7; 32])
