@@ -14,7 +14,9 @@ import inspect
 import keyword
 import logging
 import math
+import types
 import typing
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
@@ -28,6 +30,7 @@ FAILED = "the host function failed"
 """What the guest is told of a failure whose message is not public."""
 
 _MARK = "__ringfence_export__"
+_known: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Any, HostFunction]] = weakref.WeakKeyDictionary()
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -197,11 +200,22 @@ def host_functions(exports: Iterable[Callable[..., Any]]) -> dict[str, HostFunct
     for export in exports:
         if not callable(export):
             raise TypeError(f"exports must be functions, not {type(export).__name__}")
-        function = HostFunction(export)
+        function = _read_once(export)
         if function.name in functions:
             raise TypeError(f"two host functions are called `{function.name}`")
         functions[function.name] = function
     return functions
+
+
+def _read_once(export: Callable[..., Any]) -> HostFunction:
+    """Reading hints takes longer than opening a session, so that plain functions are kept as read."""
+    if not isinstance(export, types.FunctionType):
+        return HostFunction(export)
+    mark = getattr(export, _MARK, None)
+    known = _known.get(export)
+    if known is None or known[0] is not mark:
+        known = _known[export] = (mark, HostFunction(export))
+    return known[1]
 
 
 def unknown_function(name: str) -> dict[str, Any]:
