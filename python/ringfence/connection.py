@@ -27,6 +27,7 @@ VERSION = 1
 """The version of the protocol that this package speaks."""
 
 HELLO_SECONDS = 10.0
+_CHECK_BINARY = "check that it is the `ringfence` executable"
 _CHUNK = 1 << 16
 _WRITE_POLL_MS = 50
 
@@ -47,6 +48,7 @@ class Connection:
         self._error: MakeError | None = None
         self._reading = False
         self._closed = False
+        self._greeted = False
         self._poll = select.poll()  # used by whoever holds the reading
         self._poll.register(transport.read_fd, select.POLLIN)
         self._reset_locks()
@@ -223,8 +225,9 @@ class Connection:
         except OSError:
             self._fail_with_epitaph()
         except ProtocolError as error:
-            message = error.message
-            self.fail(lambda: ProtocolError(f"{self._transport.name} sent {message}"))
+            message = f"{self._transport.name} sent {error.message}"
+            hint = None if self._greeted else _CHECK_BINARY
+            self.fail(lambda: ProtocolError(message, hint))
         except BaseException:
             if parsing:
                 self.fail(lambda: ProtocolError("the connection was interrupted in the middle of a frame"))
@@ -352,7 +355,7 @@ class Connection:
                 if left <= 0 or not self._poll.poll(left * 1000):
                     raise ProtocolError(
                         f"{self._transport.name} did not say hello in {HELLO_SECONDS:.0f} s",
-                        "check that it is the `ringfence` executable",
+                        _CHECK_BINARY,
                     )
                 self._read_some()
             hello = _result(self._next(waiter))
@@ -362,6 +365,7 @@ class Connection:
                     f"{self._transport.name} speaks version {theirs} of the protocol, this package {VERSION}",
                     "install a package and an executable of the same release",
                 )
+            self._greeted = True
         except BaseException:
             self.fail(lambda: ProtocolError("the connection was never made"))
             self._close_if_done()

@@ -22,7 +22,7 @@ def write_program(path: Path, text: str) -> Path:
 @pytest.fixture(scope="session")
 def fake_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bin")
-    return write_program(folder / "ringfence", f"#!/bin/sh\nexec {sys.executable} -S {FAKE} \"$@\"\n")
+    return write_program(folder / "ringfence", f'#!/bin/sh\nexec {sys.executable} -S {FAKE} "$@"\n')
 
 
 @pytest.fixture
@@ -38,3 +38,12 @@ def engine(fake_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 def end_engines() -> Iterator[None]:
     yield
     engines.close_all()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names every test that was not run: a skip must not look like a pass."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section("not run")
+        for report in skipped:
+            terminalreporter.write_line(f"{report.nodeid}: {report.longrepr[2]}")

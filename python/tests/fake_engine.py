@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ringfence.values import decode, encode
 
-HELLO = json.loads(os.environ.get("FAKE_HELLO", '{"version": 1, "ringfence": "0.0.0-fake"}'))
+HELLO: dict[str, Any] = json.loads(os.environ.get("FAKE_HELLO", '{"version": 1, "ringfence": "0.0.0-fake"}'))
 
 
 class Refused(Exception):
@@ -105,14 +105,18 @@ class Engine:
         self.sessions[name] = Session(name, params)
         return {"session": name}
 
-    def do_run(self, session: str, code: str, file: str, inputs: dict[str, Any], stdin: str) -> dict[str, Any]:
+    def do_run(
+        self, session: str, code: str, file: str, inputs: dict[str, Any], stdin: str
+    ) -> dict[str, Any]:
         place = self.session(session)
         guest = Guest(self, place, stdin)
         place.names.update({name: decode(value) for name, value in inputs.items()})
         return guest.run(code, file)
 
     def do_snapshot(self, session: str) -> dict[str, Any]:
-        plain = {name: encode(value) for name, value in self.session(session).names.items() if _is_plain(value)}
+        plain = {
+            name: encode(value) for name, value in self.session(session).names.items() if _is_plain(value)
+        }
         return {"snapshot": base64.b64encode(json.dumps(plain).encode()).decode()}
 
     def do_restore(self, snapshot: str, **params: Any) -> dict[str, Any]:

@@ -82,9 +82,17 @@ SCHEMAS: list[tuple[Any, dict[str, Any], str]] = [
     (UserId, {"type": "integer"}, "int"),
     (bytes, {"type": "string", "x-python": "bytes", "contentEncoding": "base64"}, "bytes"),
     (datetime.date, {"type": "string", "x-python": "date", "format": "date"}, "datetime.date"),
-    (datetime.datetime, {"type": "string", "x-python": "datetime", "format": "date-time"}, "datetime.datetime"),
+    (
+        datetime.datetime,
+        {"type": "string", "x-python": "datetime", "format": "date-time"},
+        "datetime.datetime",
+    ),
     (datetime.time, {"type": "string", "x-python": "time", "format": "time"}, "datetime.time"),
-    (datetime.timedelta, {"type": "string", "x-python": "timedelta", "format": "duration"}, "datetime.timedelta"),
+    (
+        datetime.timedelta,
+        {"type": "string", "x-python": "timedelta", "format": "duration"},
+        "datetime.timedelta",
+    ),
     (decimal.Decimal, {"type": "string", "x-python": "decimal"}, "decimal.Decimal"),
     (uuid.UUID, {"type": "string", "x-python": "uuid", "format": "uuid"}, "uuid.UUID"),
     (pathlib.Path, {"type": "string", "x-python": "path"}, "pathlib.PurePath"),
@@ -111,7 +119,11 @@ SCHEMAS: list[tuple[Any, dict[str, Any], str]] = [
         },
         "tuple[int, str]",
     ),
-    (tuple[int, ...], {"type": "array", "x-python": "tuple", "items": {"type": "integer"}}, "tuple[int, ...]"),
+    (
+        tuple[int, ...],
+        {"type": "array", "x-python": "tuple", "items": {"type": "integer"}},
+        "tuple[int, ...]",
+    ),
     (
         set[int],
         {"type": "array", "x-python": "set", "items": {"type": "integer"}, "uniqueItems": True},
@@ -197,15 +209,35 @@ SCHEMAS: list[tuple[Any, dict[str, Any], str]] = [
         },
         "Tree",
     ),
-    (Annotated[int, annotated_types.Ge(1), annotated_types.Lt(9)], {"type": "integer", "minimum": 1, "exclusiveMaximum": 9}, "int"),  # noqa: E501
-    (Annotated[int, annotated_types.Interval(gt=0, le=5)], {"type": "integer", "exclusiveMinimum": 0, "maximum": 5}, "int"),  # noqa: E501
+    (
+        Annotated[int, annotated_types.Ge(1), annotated_types.Lt(9)],
+        {"type": "integer", "minimum": 1, "exclusiveMaximum": 9},
+        "int",
+    ),
+    (
+        Annotated[int, annotated_types.Interval(gt=0, le=5)],
+        {"type": "integer", "exclusiveMinimum": 0, "maximum": 5},
+        "int",
+    ),
     (Annotated[str, annotated_types.Len(1, 3)], {"type": "string", "minLength": 1, "maxLength": 3}, "str"),
-    (Annotated[list[int], annotated_types.MaxLen(2)], {"type": "array", "items": {"type": "integer"}, "maxItems": 2}, "list[int]"),  # noqa: E501
+    (
+        Annotated[list[int], annotated_types.MaxLen(2)],
+        {"type": "array", "items": {"type": "integer"}, "maxItems": 2},
+        "list[int]",
+    ),
     (Annotated[str, re.compile("^a")], {"type": "string", "pattern": "^a"}, "str"),
     (Annotated[str, SimpleNamespace(pattern="b$")], {"type": "string", "pattern": "b$"}, "str"),
-    (Annotated[str, {"format": "email", "maxLength": 99}], {"type": "string", "format": "email", "maxLength": 99}, "str"),  # noqa: E501
+    (
+        Annotated[str, {"format": "email", "maxLength": 99}],
+        {"type": "string", "format": "email", "maxLength": 99},
+        "str",
+    ),
     (Annotated[str, "the city"], {"type": "string", "description": "the city"}, "str"),
-    (Annotated[decimal.Decimal, annotated_types.Gt(0)], {"type": "string", "x-python": "decimal"}, "decimal.Decimal"),
+    (
+        Annotated[decimal.Decimal, annotated_types.Gt(0)],
+        {"type": "string", "x-python": "decimal"},
+        "decimal.Decimal",
+    ),
 ]
 
 
@@ -296,7 +328,9 @@ def test_a_validators_own_text_stays_on_the_host() -> None:
 
 
 def test_a_declaration_has_everything() -> None:
-    def get_weather(city: str, /, days: int = 1, *rest: float, unit: Literal["C", "F"] = "C", **more: Any) -> list[float]:
+    def get_weather(
+        city: str, /, days: int = 1, *rest: float, unit: Literal["C", "F"] = "C", **more: Any
+    ) -> list[float]:
         """The weather.
 
         In detail.
@@ -368,7 +402,10 @@ def test_methods_partials_and_callables_are_declared() -> None:
 
 
 def complex_number(z: complex) -> None: ...
-def bad_result() -> dict[str, type]: ...
+def bad_result() -> dict[str, type]:
+    return {}
+
+
 def unknown_name(city: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def generator():  # type: ignore[no-untyped-def]
     yield 1
@@ -432,10 +469,19 @@ CALLS: list[tuple[list[Any], dict[str, Any], dict[str, Any]]] = [
     ([], {}, {"error": {"type": "TypeError", "message": "add(): missing a required argument: 'a'"}}),
     ([1, 2, "x"], {}, {"error": {"type": "TypeError", "message": "`rest[0]` must be int, not str"}}),
     ([1], {"k": "x"}, {"error": {"type": "TypeError", "message": "`k` must be int, not str"}}),
-    ([{"$type": "nope"}], {}, {"error": {"type": "TypeError", "message": "`args[0]` is not a value: unknown `$type` `nope`"}}),
+    (
+        [{"$type": "nope"}],
+        {},
+        {"error": {"type": "TypeError", "message": "`args[0]` is not a value: unknown `$type` `nope`"}},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("args", "kwargs", "answer"), CALLS)
-def test_calls_are_bound_and_converted(args: list[Any], kwargs: dict[str, Any], answer: dict[str, Any]) -> None:
-    assert HostFunction(add).call([encode(arg) if not isinstance(arg, dict) else arg for arg in args], kwargs) == answer
+def test_calls_are_bound_and_converted(
+    args: list[Any], kwargs: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    assert (
+        HostFunction(add).call([encode(arg) if not isinstance(arg, dict) else arg for arg in args], kwargs)
+        == answer
+    )
