@@ -208,15 +208,16 @@ class AsyncSandbox:
         name, args, kwargs = read_call(frame)
         function = self._options.functions.get(name)
         if function is None:
-            body = not_exported(name)
-        elif function.is_async:
-            try:
+            self._connection.answer(number, not_exported(name))
+            return
+        try:
+            if function.is_async:
                 body = await function.call_async(args, kwargs)
-            except BaseException as error:
-                self._connection.answer(number, {"error": function.failure(error)})
-                raise
-        else:
-            body = await asyncio.to_thread(function.call, args, kwargs)
+            else:
+                body = await asyncio.to_thread(function.call, args, kwargs)
+        except BaseException as error:  # a cancelled task and `sys.exit` leave no call unanswered
+            self._connection.answer(number, {"error": function.failure(error)})
+            raise
         self._connection.answer(number, body)
 
     async def _approve(self, number: int, frame: Frame) -> None:

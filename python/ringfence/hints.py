@@ -230,7 +230,10 @@ class Reader:
 
 
 def _name(hint: Any) -> str:
-    return hint.__qualname__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    plain = (
+        isinstance(hint, type) and typing.get_origin(hint) is None
+    )  # Python 3.10 takes `list[int]` for a type
+    return hint.__qualname__ if plain else str(hint).replace("typing.", "")
 
 
 def _checked(convert: Convert, checks: list[Check]) -> Convert:

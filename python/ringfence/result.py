@@ -164,16 +164,21 @@ def _read(outcome: dict[str, Any]) -> Result:
     if status not in _BY_STATUS:
         raise ValueError(f"unknown status `{status}`")
     exception, limit, audit = outcome.get("exception"), outcome.get("limit"), outcome.get("audit")
+    reason, value = outcome.get("reason"), None
+    try:
+        value = decode(outcome.get("value"))
+    except ValueError as error:  # the guest made it: it gets an outcome, and must not look completed
+        status, reason = "crashed", f"the program's value can't be read: {error}"
     return Result(
         run_id=str(outcome.get("run_id", "")),
         session=str(outcome.get("session", "")),
         status=status,
-        value=decode(outcome.get("value")),
+        value=value,
         stdout=str(outcome.get("stdout") or ""),
         stderr=str(outcome.get("stderr") or ""),
         exception=_exception(exception) if exception else None,
         limit=_known(LimitHit, limit) if limit else None,
-        reason=outcome.get("reason"),
+        reason=reason,
         usage=_known(Usage, outcome.get("usage") or {}),
         tier=outcome.get("tier"),
         engine=outcome.get("engine"),

@@ -23,6 +23,9 @@ from typing import Any, NoReturn
 MAX_DEPTH = 64
 """How deep containers may nest, the same bound as the engine's."""
 
+MAX_DIGITS = 100_000
+"""How long an int may be: turning text into a longer one would hold up the host for seconds."""
+
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _CHUNK = 4000  # decimal digits that Python converts whatever `sys.set_int_max_str_digits` says
 
@@ -103,7 +106,7 @@ class _Encoder:
         if value is None or kind is bool:
             return value
         if kind is int:
-            return value if _SMALLEST <= value <= _LARGEST else {"$type": "int", "value": int_text(value)}
+            return value if _SMALLEST <= value <= _LARGEST else _big_int(value, at)
         if kind is float:
             return value if math.isfinite(value) else {"$type": "float", "value": _float_name(value)}
         scalar = _scalar(value, at)
@@ -222,6 +225,12 @@ def _float_name(number: float) -> str:
     return "inf" if number > 0 else "-inf"
 
 
+def _big_int(number: int, at: str) -> dict[str, str]:
+    if number.bit_length() > MAX_DIGITS * math.log2(10):
+        raise TypeError(f"the int at `{at}` is over the limit of {MAX_DIGITS} digits")
+    return {"$type": "int", "value": int_text(number)}
+
+
 def int_text(number: int) -> str:
     """The decimal text of an int of any size."""
     if number < 0:
@@ -240,6 +249,8 @@ def int_from_text(text: str) -> int:
         return -int_from_text(text[1:]) if text[0] == "-" else int_from_text(text[1:])
     if not (text.isascii() and text.isdigit()):
         raise ValueError("not a whole number")
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"an int is over the limit of {MAX_DIGITS} digits")
     if len(text) <= _CHUNK:
         return int(text)
     low_digits = len(text) // 2

@@ -103,6 +103,12 @@ def test_check_raises_by_status(
     assert caught.value.result is not None and caught.value.result.status == outcome["status"]
 
 
+def test_a_value_that_is_none_is_a_crash() -> None:
+    result = run_code("outcome = {'value': {'$type': 'date', 'value': '9999-99-99'}}")
+    assert (result.status, result.value) == ("crashed", None)
+    assert result.reason is not None and result.reason.startswith("the program's value can't be read: ")
+
+
 def test_check_raises_the_guests_exception() -> None:
     with pytest.raises(ringfence.GuestError) as caught:
         run_code("1/0", check=True)

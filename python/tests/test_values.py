@@ -168,6 +168,7 @@ REFUSED = [
     (cycle(), f"the value at `args[1].inner` contains itself and {CANNOT}"),
     ({"a": "\ud800"}, f"the text at `args.a` holds a lone surrogate and {CANNOT}"),
     (Point(1, open), f"a value of type `builtin_function_or_method` at `args.y` {CANNOT}"),  # type: ignore[arg-type]
+    ([1 << 400_000], "the int at `args[0]` is over the limit of 100000 digits"),
     (nested(65), "the value at `args" + "[0]" * 64 + "` is over the limit of 64 levels"),
 ]
 
@@ -196,6 +197,8 @@ BROKEN = [
     ({"$type": "float", "value": "big"}, "`value` is not a value: a broken `float` (KeyError)"),
     ({"$type": "decimal", "value": "x"}, "`value` is not a value: a broken `decimal` (InvalidOperation)"),
     (nested(65), "the value at `value" + "[0]" * 64 + "` is over the limit of 64 levels"),
+    ({"$type": "int", "value": "1_0"}, "not a whole number"),
+    ({"$type": "int", "value": "-" + "9" * 100_001}, "an int is over the limit of 100000 digits"),
 ]
 
 
