@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .connection import Connection
 from .engines import connect_async
@@ -26,6 +26,7 @@ from .options import (
     OnOutput,
     OnShown,
     Options,
+    SandboxOptions,
     is_yes,
     not_exported,
     read_approval,
@@ -39,6 +40,9 @@ from .options import (
 from .policy import PolicyLike
 from .result import Result, read_result
 from .waiters import Frame
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class AsyncSandbox:
@@ -88,7 +92,9 @@ class AsyncSandbox:
         return sandbox
 
     @classmethod
-    async def restore(cls, snapshot: bytes, policy: PolicyLike = None, **options: Any) -> AsyncSandbox:
+    async def restore(
+        cls, snapshot: bytes, policy: PolicyLike = None, **options: Unpack[SandboxOptions]
+    ) -> AsyncSandbox:
         """A new sandbox from a snapshot. Takes the same options as the class; the policy must be the same."""
         read = Options(policy, **options)
         connection = await connect_async(read.binary, read.address)

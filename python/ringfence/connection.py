@@ -374,7 +374,8 @@ class Connection:
     def _fail_with_epitaph(self) -> None:
         inside = " in the middle of a frame" if self._splitter.inside else ""
         epitaph = self._transport.epitaph() + inside
-        self.fail(lambda: Crashed(epitaph, "what it held is lost; a new sandbox starts it again"))
+        hint = "what it held is lost; a new sandbox starts it again" if self._greeted else _CHECK_BINARY
+        self.fail(lambda: Crashed(epitaph, hint))
 
     def fail(self, error: MakeError) -> None:
         """Ends the connection: everyone who waits, and whoever comes later, gets the error."""

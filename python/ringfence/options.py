@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from .errors import ProtocolError
 from .functions import HostFunction, host_functions, logger, unknown_function
@@ -28,6 +28,21 @@ LimitLike = str | int | bool | datetime.timedelta
 Approve = Callable[[str, dict[str, Any]], Any]
 OnOutput = Callable[[str, str], Any]
 OnShown = Callable[[dict[str, bytes]], Any]
+
+
+class SandboxOptions(TypedDict, total=False):
+    """The options of a sandbox beside its policy, for functions that pass them on."""
+
+    exports: Iterable[Callable[..., Any]]
+    tier: str | None
+    engine: str | None
+    limits: Mapping[str, LimitLike] | None
+    tenant: str | None
+    binary: str | os.PathLike[str] | None
+    address: str | None
+    approve: Approve | None
+    on_output: OnOutput | None
+    on_shown: OnShown | None
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .background import background_loop
 from .connection import Connection
@@ -27,6 +27,7 @@ from .options import (
     OnOutput,
     OnShown,
     Options,
+    SandboxOptions,
     is_yes,
     not_exported,
     read_approval,
@@ -40,6 +41,9 @@ from .options import (
 from .policy import PolicyLike
 from .result import Result, read_result
 from .waiters import Frame
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Sandbox:
@@ -87,7 +91,9 @@ class Sandbox:
         return sandbox
 
     @classmethod
-    def restore(cls, snapshot: bytes, policy: PolicyLike = None, **options: Any) -> Sandbox:
+    def restore(
+        cls, snapshot: bytes, policy: PolicyLike = None, **options: Unpack[SandboxOptions]
+    ) -> Sandbox:
         """A new sandbox from a snapshot. Takes the same options as the class; the policy must be the same."""
         read = Options(policy, **options)
         connection = connect(read.binary, read.address)
@@ -220,7 +226,7 @@ def run_code(
     stdin: str = "",
     check: bool = False,
     file: str = "main.py",
-    **options: Any,
+    **options: Unpack[SandboxOptions],
 ) -> Result:
     """Runs one snippet in a fresh sandbox. Takes the options of `Sandbox` and of `Sandbox.run`."""
     with Sandbox(policy, **options) as sandbox:

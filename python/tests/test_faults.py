@@ -80,13 +80,13 @@ STARTS: list[tuple[str, dict[str, str], type[Exception], str]] = [
         "#!/bin/sh\nexit 3\n",
         {},
         ringfence.Crashed,
-        "ended with exit code 3; what it held is lost; a new sandbox starts it again",
+        "ended with exit code 3; check that it is the `ringfence` executable",
     ),
     (
         "#!/bin/sh\nkill -9 $$\n",
         {},
         ringfence.Crashed,
-        "was ended by signal 9; what it held is lost; a new sandbox starts it again",
+        "was ended by signal 9; check that it is the `ringfence` executable",
     ),
     ("#!/bin/sh\nexec cat\n", {}, ringfence.ProtocolError, ""),
     (
