@@ -1,0 +1,186 @@
+"""`python -m ringfence.exports TOOLS.py`: serves a file's host functions over stdin and stdout.
+
+Answers to: the `ringfence` executable, which starts it in a trusted process for `--exports`.
+First it sends `{"functions": [...]}`, or `{"error": {"message": ...}}` in one line; then it
+answers `{"call": ...}` frames until its input ends.
+Must not: let a tool's own reading and printing touch the frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .background import background_loop
+from .errors import ProtocolError
+from .frames import Splitter, pack
+from .functions import HostFunction, host_functions, is_export, unknown_function
+
+THREADS = 8
+"""How many sync functions run at once."""
+
+
+class ToolFileError(Exception):
+    """A tool file that can't be used, in one line."""
+
+
+def load(path: str) -> dict[str, HostFunction]:
+    """The host functions of a tool file: what `@sandbox_export` marks, and the names in `EXPORTS`."""
+    module = _module(path)
+    found = [value for value in vars(module).values() if is_export(value)]
+    for item in getattr(module, "EXPORTS", ()):
+        value = getattr(module, item, None) if isinstance(item, str) else item
+        if not callable(value):
+            raise ToolFileError(f"`{path}`: EXPORTS names `{item}`, which is not a function of the file")
+        found.append(value)
+    if not found:
+        why = "mark them with `@sandbox_export`, or list their names in `EXPORTS`"
+        raise ToolFileError(f"`{path}` exports no functions; {why}")
+    try:
+        return host_functions(dict.fromkeys(found))
+    except TypeError as error:
+        raise ToolFileError(f"`{path}`: {error}") from None
+
+
+def _module(path: str) -> ModuleType:
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise ToolFileError(f"there is no file `{path}`")
+    name = f"ringfence_tools_{file.stem}"  # never the name of a module that others import
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ToolFileError(f"`{path}` is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        raise ToolFileError(_one_line(path, file, error)) from error
+    return module
+
+
+def _one_line(path: str, file: Path, error: BaseException) -> str:
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
+    ]
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(file) else None
+    place = f"`{path}`, line {line or lines[-1]}" if line or lines else f"`{path}`"
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{place}: {type(error).__name__}: {message}".replace("\n", " ").rstrip(": ")
+
+
+class Server:
+    """Answers calls: sync functions in a few threads, async ones on a loop, all at once."""
+
+    def __init__(self, functions: dict[str, HostFunction], output: int) -> None:
+        self._functions = functions
+        self._output = output
+        self._writing = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, "ringfence-export")
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Writes one frame whole."""
+        data = memoryview(pack(message))
+        with self._writing:
+            while data:
+                data = data[os.write(self._output, data) :]
+
+    def take(self, frame: dict[str, Any]) -> None:
+        """Starts the call of a frame; its answer is sent when it is there."""
+        number, name = frame.get("call"), str(frame.get("function"))
+        args, kwargs = frame.get("args") or [], frame.get("kwargs") or {}
+        if type(number) is not int or not isinstance(args, list) or not isinstance(kwargs, dict):
+            raise ProtocolError("a frame that is not a call")
+        function = self._functions.get(name)
+        if function is None:
+            self.send({"answer": number, "error": unknown_function(name)})
+        elif function.is_async:
+            asyncio.run_coroutine_threadsafe(
+                self._run_async(number, function, args, kwargs), background_loop()
+            )
+        else:
+            self._threads.submit(self._run, number, function, args, kwargs)
+
+    def _run(self, number: int, function: HostFunction, args: list[Any], kwargs: dict[str, Any]) -> None:
+        try:
+            body = function.call(args, kwargs)
+        except BaseException as error:  # `sys.exit` in a tool is a failure like any other
+            body = {"error": function.failure(error)}
+        self._answer(number, body)
+
+    async def _run_async(
+        self, number: int, function: HostFunction, args: list[Any], kwargs: dict[str, Any]
+    ) -> None:
+        try:
+            body = await function.call_async(args, kwargs)
+        except BaseException as error:
+            body = {"error": function.failure(error)}
+        self._answer(number, body)
+
+    def _answer(self, number: int, body: dict[str, Any]) -> None:
+        try:
+            self.send({"answer": number, **body})
+        except TypeError as error:  # too large, or not Unicode
+            self.send({"answer": number, "error": {"type": "TypeError", "message": str(error)}})
+        except OSError:
+            return  # nobody reads any more; the input's end follows
+
+
+def serve(server: Server, source: int) -> None:
+    """Reads frames until the input ends."""
+    splitter = Splitter()
+    while chunk := os.read(source, 1 << 16):
+        splitter.feed(chunk)
+        while (frame := splitter.next()) is not None:
+            server.take(frame)
+
+
+def main(arguments: list[str]) -> int:
+    """Serves the file that is named; 2 where it can't be used."""
+    source, output = _take_over_stdio()
+    try:
+        if len(arguments) != 1:
+            raise ToolFileError("name one file of host functions: python -m ringfence.exports TOOLS.py")
+        functions = load(arguments[0])
+    except ToolFileError as error:
+        message = str(error).encode("utf-8", "replace").decode("utf-8")
+        Server({}, output).send({"error": {"message": message}})
+        return 2
+    server = Server(functions, output)
+    server.send({"functions": [function.spec for function in functions.values()]})
+    try:
+        serve(server, source)
+    except ProtocolError as error:
+        print(f"ringfence.exports: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _take_over_stdio() -> tuple[int, int]:
+    """Keeps the two pipes for the frames: tools read nothing, and print to standard error."""
+    source, output = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return source, output
+
+
+def _run_as_program() -> None:
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # calls that still run must not hold the process up
+
+
+if __name__ == "__main__":
+    _run_as_program()

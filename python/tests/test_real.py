@@ -1,0 +1,192 @@
+"""The package with the real engine, at RINGFENCE_BIN.
+
+Where RINGFENCE_BIN is set, everything here must pass: a broken engine fails, it is not skipped.
+Where it is not set, the tests are reported by name as not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import decimal
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ringfence
+from ringfence import AsyncSandbox, Policy, PublicError, Sandbox, engines, run_code, sandbox_export
+
+BINARY = os.environ.get("RINGFENCE_BIN")
+pytestmark = pytest.mark.skipif(BINARY is None, reason="not run: RINGFENCE_BIN names no engine")
+
+NAMES = ["get_weather", "add_days", "fail", "later", "echo", "nest"]
+OPEN = Policy("version = 1\n" + "".join(f"[functions.{name}]\n" for name in NAMES))
+
+
+@pytest.fixture(autouse=True)
+def own_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RINGFENCE_BIN", str(Path(BINARY or "").absolute()))
+    monkeypatch.chdir(tmp_path)
+    yield
+    engines.close_all()
+
+
+@dataclasses.dataclass
+class Trip:
+    city: str
+    start: datetime.date
+
+
+@sandbox_export
+def get_weather(city: str, days: int = 1) -> list[dict[str, float]]:
+    """The weather of the next days."""
+    return [{"temp": float(len(city) + day)} for day in range(days)]
+
+
+@sandbox_export
+def fail(kind: str) -> None:
+    if kind == "public":
+        raise PublicError("city is unknown", type="ValueError")
+    raise ValueError("token-123")
+
+
+@sandbox_export
+def echo(x: Any) -> Any:
+    return x
+
+
+@sandbox_export
+async def later(x: int) -> int:
+    await asyncio.sleep(0)
+    return x * 2
+
+
+def test_the_example_of_the_readme() -> None:
+    with Sandbox(policy=OPEN, exports=[get_weather]) as box:
+        r = box.run("max(d['temp'] for d in get_weather('Oslo', days=3))")
+    assert (r.value, r.stdout, r.status) == (6.0, "", "completed")
+    assert r.tier is not None and r.usage.host_calls == 1
+
+
+def test_output_value_and_state() -> None:
+    seen: list[tuple[str, str]] = []
+    with Sandbox(on_output=lambda stream, text: seen.append((stream, text))) as box:
+        r = box.run("print('hi'); x = 6 * 7; x")
+        assert (r.value, r.stdout) == (42, "hi\n")
+        assert "".join(text for stream, text in seen if stream == "stdout") == "hi\n"
+        assert box.run("x + y", inputs={"y": 1}).value == 43
+
+
+def test_the_closed_policy_lets_no_function_be_called() -> None:
+    r = run_code("get_weather('Oslo')", exports=[get_weather])
+    assert r.status in ("raised", "denied") and r.value is None
+
+
+VALUES: list[Any] = [
+    None,
+    True,
+    1 << 200,
+    -0.5,
+    float("inf"),
+    "é",
+    b"\x00\xff",
+    [1, (2, "x")],
+    {"$type": "bytes", "base64": "eA=="},
+    {1: "a", (2,): None},
+    {1, 2},
+    datetime.date(2024, 2, 29),
+    datetime.timedelta(days=-1, microseconds=5),
+    decimal.Decimal("1.10"),
+    uuid.UUID(int=7),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_go_through_a_host_function_and_come_back(value: Any) -> None:
+    got: list[Any] = []
+
+    def echo(x: Any) -> Any:
+        got.append(x)
+        return x
+
+    with Sandbox(policy=OPEN, exports=[echo]) as box:
+        assert box.run("echo(value)", inputs={"value": value}, check=True).value == value
+    assert got == [value] and type(got[0]) is type(value)
+
+
+def test_exceptions_by_status() -> None:
+    with Sandbox(policy=OPEN, exports=[fail], limits={"wall": "500ms"}) as box:
+        with pytest.raises(ringfence.GuestError) as caught:
+            box.run("def f():\n    return 1 / 0\nf()", check=True, file="prog.py")
+        exception = caught.value.exception
+        assert exception is not None and exception.type == "ZeroDivisionError"
+        assert [(frame.file, frame.line) for frame in exception.frames] == [("prog.py", 3), ("prog.py", 2)]
+        with pytest.raises(ringfence.LimitExceeded) as limited:
+            box.run("while True: pass", check=True)
+        assert limited.value.limit is not None and limited.value.limit.kind in ("wall", "cpu")
+
+
+def test_failures_of_host_functions_are_closed() -> None:
+    code = "try:\n    fail({!r})\nexcept ValueError as error:\n    r = str(error)\nr"
+    with Sandbox(policy=OPEN, exports=[fail]) as box:
+        assert box.run(code.format("public")).value == "city is unknown"
+        secret = box.run(code.format("secret"))
+        assert secret.value == "the host function failed" and "token-123" not in repr(secret)
+
+
+def test_errors_of_policy_and_arguments() -> None:
+    with pytest.raises(ringfence.PolicyError):
+        Sandbox(Policy("version = 1\n[limit]\nwall = '5s'\n"))
+    with pytest.raises(ringfence.PolicyError):
+        Sandbox("there-is-no-such-policy.toml")
+    with pytest.raises(ringfence.RequestError):
+        Sandbox(limits={"wall": "5 parsecs"})
+
+
+def test_cancel_and_go_on() -> None:
+    with Sandbox(on_output=lambda stream, text: threading.Thread(target=box.cancel).start()) as box:
+        assert box.run("print('x', flush=True)\nwhile True: pass").status == "cancelled"
+    assert run_code("1").value == 1
+
+
+def test_snapshot_restore_and_fork() -> None:
+    with Sandbox(policy=OPEN, exports=[get_weather], engine="monty") as box:
+        box.run("x = [1]", check=True)
+        saved = box.snapshot()
+        copies = box.fork(2)
+        box.run("x.append(2)", check=True)
+        assert [copy.run("x").value for copy in copies] == [[1], [1]]
+        for copy in copies:
+            copy.close()
+    engines.close_all()  # the next one is another process
+    with Sandbox.restore(saved, OPEN, exports=[get_weather], engine="monty") as back:
+        assert back.run("x").value == [1]
+    flipped = bytes([*saved[:-1], saved[-1] ^ 1])
+    with pytest.raises(ringfence.SnapshotRefused):
+        Sandbox.restore(flipped, OPEN, exports=[get_weather], engine="monty")
+
+
+def test_async_functions_and_many_sessions() -> None:
+    async def one(number: int) -> Any:
+        async with AsyncSandbox(policy=OPEN, exports=[later]) as box:
+            code = f"import asyncio\nasync def f():\n    return await asyncio.gather(later({number}), later(1))\nawait f()"
+            return (await box.run(code, check=True)).value
+
+    async def work() -> list[Any]:
+        return list(await asyncio.gather(*(one(number) for number in range(10))))
+
+    assert [list(pair) for pair in asyncio.run(work())] == [[number * 2, 2] for number in range(10)]
+
+
+def test_a_host_function_may_use_another_sandbox() -> None:
+    def nest(x: int) -> int:
+        return int(run_code(f"{x} + 1", check=True).value)
+
+    with Sandbox(policy=OPEN, exports=[nest]) as box:
+        assert box.run("nest(1) + nest(2)", check=True).value == 5
