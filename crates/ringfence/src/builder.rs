@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ringfence_audit::{AuditError, FileSink, Keypair, Log, LogOptions, MemorySink, Sink};
+use ringfence_audit::{AuditError, Keypair, Log, LogOptions, MemorySink};
 use ringfence_session::{Parts, SnapshotKey};
 use ringfence_tier::Tier;
 use ringfence_tier_embedded::{Config, Embedded};
@@ -120,12 +120,11 @@ impl Builder {
 }
 
 fn open_log(to: &AuditTo) -> Result<Log, AuditError> {
-    let (sink, options): (Box<dyn Sink>, LogOptions) = match to {
-        AuditTo::Memory => (Box::new(MemorySink::newest(4 << 20)), LogOptions::default()),
+    match to {
+        AuditTo::Memory => Log::open(Box::new(MemorySink::newest(4 << 20)), LogOptions::default()),
         AuditTo::File(path) => {
             let key = Keypair::load_or_create(&path.with_extension("key"))?;
-            (Box::new(FileSink::open(path)?), LogOptions { key: Some(key), ..LogOptions::default() })
+            Log::open_file(path, LogOptions { key: Some(key), ..LogOptions::default() })
         }
-    };
-    Log::open(sink, options)
+    }
 }
