@@ -1,0 +1,123 @@
+//! One table that maps each status and error code to what every front door says.
+//!
+//! Answers to: the command line's exit code, the HTTP status, the MCP error and the Python exception class.
+//! Must not: have a second copy anywhere; the documents' table is generated from this one.
+
+use ringfence_session::{RunError, SessionError};
+use ringfence_types::Status;
+
+/// What can go wrong where there is no outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The command, the request or the policy is wrong.
+    BadRequest,
+    /// The policy file is wrong.
+    BadPolicy,
+    /// There is no such session.
+    NoSession,
+    /// The policy, or a kill switch, says no.
+    Denied,
+    /// No tier can do it.
+    Unsupported,
+    /// The tier that is needed does not work here.
+    TierUnavailable,
+    /// The audit log can't be written.
+    AuditFailed,
+    /// The snapshot was refused.
+    SnapshotRefused,
+    /// A fault of Ringfence itself.
+    Internal,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The status or code, as written in outcomes and errors.
+    pub name: &'static str,
+    /// Exit code of the command line.
+    pub exit: u8,
+    /// HTTP status.
+    pub http: u16,
+    /// JSON-RPC error code for MCP; 0 where the tool's result carries it.
+    pub mcp: i32,
+    /// Class of the Python package; empty where nothing is raised.
+    pub python: &'static str,
+}
+
+const fn row(name: &'static str, exit: u8, http: u16, mcp: i32, python: &'static str) -> Row {
+    Row { name, exit, http, mcp, python }
+}
+
+fn status_row(status: Status) -> Row {
+    match status {
+        Status::Completed => row("completed", 0, 200, 0, ""),
+        Status::Raised => row("raised", 1, 200, 0, "GuestError"),
+        Status::Denied => row("denied", 3, 403, 0, "Denied"),
+        Status::Limited => row("limited", 4, 200, 0, "LimitExceeded"),
+        Status::Unsupported => row("unsupported", 5, 422, 0, "Unsupported"),
+        Status::Killed => row("killed", 130, 200, 0, "Killed"),
+        Status::Crashed => row("crashed", 6, 200, 0, "Crashed"),
+        Status::Cancelled => row("cancelled", 130, 200, 0, "Cancelled"),
+    }
+}
+
+impl Code {
+    /// Every code.
+    pub const ALL: [Self; 9] = [
+        Self::BadRequest,
+        Self::BadPolicy,
+        Self::NoSession,
+        Self::Denied,
+        Self::Unsupported,
+        Self::TierUnavailable,
+        Self::AuditFailed,
+        Self::SnapshotRefused,
+        Self::Internal,
+    ];
+
+    /// Its row.
+    pub fn row(self) -> Row {
+        match self {
+            Self::BadRequest => row("bad_request", 2, 400, -32602, "RequestError"),
+            Self::BadPolicy => row("bad_policy", 2, 400, -32602, "PolicyError"),
+            Self::NoSession => row("no_session", 2, 404, -32602, "SessionClosed"),
+            Self::Denied => row("denied", 3, 403, -32001, "Denied"),
+            Self::Unsupported => row("unsupported", 5, 422, -32002, "Unsupported"),
+            Self::TierUnavailable => row("tier_unavailable", 5, 503, -32003, "TierUnavailable"),
+            Self::AuditFailed => row("audit_failed", 7, 500, -32004, "AuditFailed"),
+            Self::SnapshotRefused => row("snapshot_refused", 2, 400, -32602, "SnapshotRefused"),
+            Self::Internal => row("internal", 6, 500, -32603, "RingfenceError"),
+        }
+    }
+
+    /// The code of a session's error.
+    pub fn of_session(error: &SessionError) -> Self {
+        match error {
+            SessionError::Denied(_) | SessionError::Held(_) => Self::Denied,
+            SessionError::Schema(_) | SessionError::File(_) | SessionError::Mount(_) => Self::BadRequest,
+            SessionError::Audit(_) => Self::AuditFailed,
+            SessionError::Snapshot(_) => Self::SnapshotRefused,
+            SessionError::Unsupported(_) => Self::Unsupported,
+            SessionError::Tier(_) => Self::TierUnavailable,
+            SessionError::Ended(_) => Self::NoSession,
+            SessionError::Random(_) => Self::Internal,
+        }
+    }
+
+    /// The code of a run's error.
+    pub fn of_run(error: &RunError) -> Self {
+        match error {
+            RunError::Audit(_) => Self::AuditFailed,
+        }
+    }
+}
+
+/// The exit code of an outcome.
+pub fn exit_code_of_status(status: Status) -> u8 {
+    status_row(status).exit
+}
+
+/// The whole table: statuses first, then codes.
+pub fn rows() -> Vec<Row> {
+    Status::ALL.into_iter().map(status_row).chain(Code::ALL.into_iter().map(Code::row)).collect()
+}
