@@ -15,7 +15,7 @@ use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};
 use ringfence_types::{FunctionSpec, ParameterKind, Value};
 use serde_json::Value as Json;
 
-use crate::denial::shown;
+use crate::denial::{line, shown};
 use node::{Values, View};
 
 /// A declaration's schema that can't be used.
@@ -239,7 +239,13 @@ pub(crate) fn compile_schema(
     if let Some(reference) = outside_reference(schema) {
         return Err(format!("it refers to `{}`, outside of itself; put what it needs under `$defs`", shown(reference)));
     }
-    options.build(schema).map_err(|error| shown(&error.to_string()))
+    options.build(schema).map_err(|error| {
+        let message = line(&error.to_string());
+        match error.instance_path().as_str().trim_start_matches('/') {
+            "" => message,
+            place => format!("`{}`: {message}", shown(place)),
+        }
+    })
 }
 
 fn deeper_than(schema: &Json, levels: usize) -> bool {

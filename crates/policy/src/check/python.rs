@@ -54,13 +54,13 @@ pub(crate) struct PythonType {
 impl PythonType {
     /// From the keyword's value.
     pub fn compile(value: &serde_json::Value) -> Result<Self, String> {
-        let words = value.as_str().ok_or("`x-python` takes text")?;
+        let words = value.as_str().ok_or("it takes text, such as `bytes`")?;
         let test = |word: &str| {
             let found = WORDS.iter().find(|(name, _)| *name == word).map(|(_, test)| *test);
             found.ok_or_else(|| {
                 let known: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
                 let near = crate::shape::suggestion(word, &known);
-                format!("`x-python` does not know `{}`; {near}", crate::denial::shown(word))
+                format!("`{}` is not one of its words; {near}", crate::denial::shown(word))
             })
         };
         let tests = words.split('|').map(str::trim).map(test).collect::<Result<_, _>>()?;
