@@ -1,5 +1,10 @@
 //! Prints what binding, checking and permitting a call of two arguments costs: the median of many.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement prints, and stops where it can't go on")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a measurement prints, and stops where it can't go on"
+)]
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -35,6 +35,7 @@ pub struct ArgumentFault {
     path: String,
     expected: String,
     found: String,
+    found_type: String,
 }
 
 /// A result that does not fit the declaration.
@@ -143,6 +144,22 @@ fn argument_fault(function: &str, path: &str, expected: &str, found: &str) -> Ar
         path: path.to_owned(),
         expected: expected.to_owned(),
         found: found.to_owned(),
+        found_type: found.to_owned(),
+    }
+}
+
+impl ArgumentFault {
+    /// The name of the parameter at fault.
+    pub fn argument(&self) -> &str {
+        let path = self.path.strip_prefix("args.").unwrap_or(&self.path);
+        path.split(['.', '[']).next().unwrap_or_default()
+    }
+
+    /// The same fault with the found type in place of the found value: for arguments that a policy redacts.
+    #[must_use]
+    pub fn without_value(mut self) -> Self {
+        self.found.clone_from(&self.found_type);
+        self
     }
 }
 
@@ -177,7 +194,16 @@ impl FunctionSchemas {
                 Err(error) => {
                     let (path, there) = explain::place(one, error.instance_path());
                     let found = explain::found(there, &error);
-                    Err(argument_fault(function, &format!("args.{name}{at}{path}"), &explain::expected(&error), &found))
+                    let found_type = explain::found_type(there, &error);
+                    Err(ArgumentFault {
+                        found_type,
+                        ..argument_fault(
+                            function,
+                            &format!("args.{name}{at}{path}"),
+                            &explain::expected(&error),
+                            &found,
+                        )
+                    })
                 }
             })?;
         }

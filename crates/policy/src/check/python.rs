@@ -8,8 +8,11 @@ use ringfence_types::{RecordKind, Value};
 
 use super::node::{Values, View};
 
+/// Whether a value is of a type.
+type Test = fn(&Value) -> bool;
+
 /// The words, each with the values it stands for.
-const WORDS: [(&str, fn(&Value) -> bool); 23] = [
+const WORDS: [(&str, Test); 23] = [
     ("none", |value| matches!(value, Value::None)),
     ("bool", |value| matches!(value, Value::Bool(_))),
     ("int", |value| matches!(value, Value::Int(_) | Value::BigInt(_))),
@@ -48,7 +51,7 @@ fn is_dict(value: &Value) -> bool {
 /// `x-python` compiled.
 pub(crate) struct PythonType {
     words: String,
-    tests: Vec<fn(&Value) -> bool>,
+    tests: Vec<Test>,
 }
 
 impl PythonType {

@@ -200,6 +200,10 @@ fn variadic_parameters_are_checked_one_by_one() {
         check_arguments(&spec, &[k]).unwrap_err().to_string(),
         "f() argument `args.k.a` must be an integer, not None"
     );
+    let k = ("k".to_owned(), dict(vec![("a", Value::from("hunter2"))]));
+    let fault = check_arguments(&spec, &[k]).unwrap_err();
+    assert_eq!(fault.argument(), "k");
+    assert_eq!(fault.without_value().to_string(), "f() argument `args.k.a` must be an integer, not str");
     let other = ("z".to_owned(), Value::None);
     assert_eq!(
         check_arguments(&spec, &[other]).unwrap_err().to_string(),

@@ -309,3 +309,21 @@ fn reads_stay_in_mounts() {
     assert!(read("/workspace/x").is_err());
     assert!(read("/database").is_err());
 }
+
+#[test]
+fn a_refusal_does_not_show_a_redacted_argument() {
+    let rules =
+        "[functions.f]\narguments.password = { minLength = 9 }\n[audit]\nredact = ['functions.*.arguments.password']";
+    let grant = granted(rules, vec![declared("f(password)")]);
+    let arguments = [("password".to_owned(), Value::from("hunter2"))];
+    assert_eq!(
+        grant.permit(&Effect::Call { function: "f", arguments: &arguments }).unwrap_err().to_string(),
+        "policy does not allow this call of host function `f`: `args.password` must be text of at least 9 characters, not str"
+    );
+    let rules = "[functions.f]\nwhen = 'args.password < 1'\n[audit]\nredact = ['functions.f.arguments.*']";
+    let grant = granted(rules, vec![declared("f(password)")]);
+    assert_eq!(
+        grant.permit(&Effect::Call { function: "f", arguments: &arguments }).unwrap_err().to_string(),
+        "the condition of host function `f` could not be evaluated: an argument does not fit it"
+    );
+}
