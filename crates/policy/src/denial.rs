@@ -69,6 +69,11 @@ impl fmt::Display for Denial {
 }
 impl std::error::Error for Denial {}
 
+/// A library's message on one line of at most 300 characters.
+pub(crate) fn line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
+}
+
 /// At most 80 characters of foreign text, with its control characters escaped.
 pub(crate) fn shown(text: &str) -> String {
     let mut out = String::new();

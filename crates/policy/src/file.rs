@@ -85,9 +85,11 @@ impl Default for At<i64> {
 #[schemars(rename = "Isolation")]
 pub(crate) struct IsolationFile {
     /// The least that must stand between the code and the host. Default: `process`.
+    #[serde(default)]
     #[schemars(schema_with = "strength_schema")]
     pub floor: Option<At<String>>,
     /// The allowed tiers; the lightest that fits is taken. Default: every tier on this machine.
+    #[serde(default)]
     #[schemars(schema_with = "tiers_schema")]
     pub tiers: Option<At<Vec<At<String>>>>,
 }
@@ -202,6 +204,7 @@ pub(crate) struct MountFile {
     #[schemars(extend("examples" = ["/data"]))]
     pub at: At<String>,
     /// `ro` (default) or `rw`.
+    #[serde(default)]
     #[schemars(schema_with = "mode_schema")]
     pub mode: Option<At<String>>,
 }
@@ -289,6 +292,7 @@ pub(crate) struct FunctionFile {
     #[schemars(extend("examples" = [50]))]
     pub max_calls: Option<At<i64>>,
     /// When the caller's approval hook is asked: `never` (default), `first`, `always`, or `{ when = "…" }`.
+    #[serde(default)]
     #[schemars(schema_with = "approve_schema")]
     pub approve: Option<At<Json>>,
     /// A CEL condition over `args`; the call is refused where it is not true.
@@ -306,6 +310,7 @@ pub(crate) struct FunctionFile {
 #[schemars(rename = "Types")]
 pub(crate) struct TypesFile {
     /// The static check before anything runs: `off` (default), `warn` or `error`.
+    #[serde(default)]
     #[schemars(schema_with = "check_schema")]
     pub check: Option<At<String>>,
     /// Runtime assertions at annotated boundaries. Default: false.
@@ -335,6 +340,7 @@ pub(crate) struct AnomalyFile {
     #[schemars(extend("examples" = [["default"]]))]
     pub rules: Option<Vec<At<String>>>,
     /// What a rule does that does not say it itself: `alert` (default), `kill` or `suspend-function`.
+    #[serde(default)]
     #[schemars(schema_with = "action_schema")]
     pub action: Option<At<String>>,
 }

@@ -97,7 +97,7 @@ impl Grant {
         let spec = self.function(function).ok_or_else(|| self.unlisted(function))?;
         let mut arguments = arguments.to_vec();
         let approval = match self.guard(function) {
-            Some(guard) => guard.admit(spec, &mut arguments)?,
+            Some(guard) => guard.admit(spec, &mut arguments, &|argument| self.redact(&spec.name, argument))?,
             None => ApprovalNeed::None,
         };
         Ok(Permit(Permitted::Call { function: spec.name.clone(), arguments, approval }))

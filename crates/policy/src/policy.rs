@@ -83,7 +83,9 @@ impl Policy {
 
     /// JSON Schema of a policy file.
     pub fn schema() -> serde_json::Value {
-        schemars::schema_for!(PolicyFile).to_value()
+        let mut schema = schemars::schema_for!(PolicyFile).to_value();
+        without_null(&mut schema);
+        schema
     }
 
     pub(crate) fn from_settings(settings: Settings, guards: BTreeMap<String, FunctionGuard>) -> Self {
@@ -193,6 +195,38 @@ impl Policy {
     /// The functions listed under `[functions]`.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         self.settings.functions.keys().map(String::as_str)
+    }
+}
+
+/// TOML has no null: a key that may be left out is not one that may be null.
+fn without_null(schema: &mut serde_json::Value) {
+    use serde_json::Value as Json;
+    let is_null = |item: &Json| *item == "null" || item.get("type").is_some_and(|kind| *kind == "null");
+    match schema {
+        Json::Array(items) => items.iter_mut().for_each(without_null),
+        Json::Object(map) => {
+            if map.get("default") == Some(&Json::Null) {
+                map.remove("default");
+            }
+            for key in ["type", "anyOf"] {
+                let Some(Json::Array(items)) = map.get_mut(key) else { continue };
+                items.retain(|item| !is_null(item));
+                match items.as_mut_slice() {
+                    [only] if key == "type" => {
+                        let only = only.take();
+                        map.insert("type".to_owned(), only);
+                    }
+                    [Json::Object(only)] => {
+                        let only = std::mem::take(only);
+                        map.remove("anyOf");
+                        map.extend(only);
+                    }
+                    _ => {}
+                }
+            }
+            map.values_mut().for_each(without_null);
+        }
+        _ => {}
     }
 }
 

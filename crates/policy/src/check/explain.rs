@@ -15,7 +15,9 @@ pub(crate) fn expected(error: &ValidationError<'_>) -> String {
     match error.kind() {
         Kind::Type { kind: TypeKind::Single(one) } => type_word(&one.to_string()).to_owned(),
         Kind::Type { kind: TypeKind::Multiple(several) } => {
-            several.iter().map(|one| type_word(&one.to_string()).to_owned()).collect::<Vec<_>>().join(" or ")
+            let mut words: Vec<String> = several.iter().map(|one| type_word(&one.to_string()).to_owned()).collect();
+            words.sort_by_key(|word| word == "None");
+            words.join(" or ")
         }
         Kind::Custom { message, .. } => message.clone(),
         Kind::Minimum { limit } => format!("at least {limit}"),

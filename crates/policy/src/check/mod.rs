@@ -15,7 +15,7 @@ use jsonschema::{PatternOptions, ValidationError, ValidationOptions, Validator};
 use ringfence_types::{FunctionSpec, ParameterKind, Value};
 use serde_json::Value as Json;
 
-use crate::denial::shown;
+use crate::denial::{line, shown};
 use node::{Values, View};
 
 /// A declaration's schema that can't be used.
@@ -35,6 +35,7 @@ pub struct ArgumentFault {
     path: String,
     expected: String,
     found: String,
+    found_type: String,
 }
 
 /// A result that does not fit the declaration.
@@ -143,6 +144,22 @@ fn argument_fault(function: &str, path: &str, expected: &str, found: &str) -> Ar
         path: path.to_owned(),
         expected: expected.to_owned(),
         found: found.to_owned(),
+        found_type: found.to_owned(),
+    }
+}
+
+impl ArgumentFault {
+    /// The name of the parameter at fault.
+    pub fn argument(&self) -> &str {
+        let path = self.path.strip_prefix("args.").unwrap_or(&self.path);
+        path.split(['.', '[']).next().unwrap_or_default()
+    }
+
+    /// The same fault with the found type in place of the found value: for arguments that a policy redacts.
+    #[must_use]
+    pub fn without_value(mut self) -> Self {
+        self.found.clone_from(&self.found_type);
+        self
     }
 }
 
@@ -177,7 +194,16 @@ impl FunctionSchemas {
                 Err(error) => {
                     let (path, there) = explain::place(one, error.instance_path());
                     let found = explain::found(there, &error);
-                    Err(argument_fault(function, &format!("args.{name}{at}{path}"), &explain::expected(&error), &found))
+                    let found_type = explain::found_type(there, &error);
+                    Err(ArgumentFault {
+                        found_type,
+                        ..argument_fault(
+                            function,
+                            &format!("args.{name}{at}{path}"),
+                            &explain::expected(&error),
+                            &found,
+                        )
+                    })
                 }
             })?;
         }
@@ -239,7 +265,13 @@ pub(crate) fn compile_schema(
     if let Some(reference) = outside_reference(schema) {
         return Err(format!("it refers to `{}`, outside of itself; put what it needs under `$defs`", shown(reference)));
     }
-    options.build(schema).map_err(|error| shown(&error.to_string()))
+    options.build(schema).map_err(|error| {
+        let message = line(&error.to_string());
+        match error.instance_path().as_str().trim_start_matches('/') {
+            "" => message,
+            place => format!("`{}`: {message}", shown(place)),
+        }
+    })
 }
 
 fn deeper_than(schema: &Json, levels: usize) -> bool {

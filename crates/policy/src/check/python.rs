@@ -8,8 +8,11 @@ use ringfence_types::{RecordKind, Value};
 
 use super::node::{Values, View};
 
+/// Whether a value is of a type.
+type Test = fn(&Value) -> bool;
+
 /// The words, each with the values it stands for.
-const WORDS: [(&str, fn(&Value) -> bool); 23] = [
+const WORDS: [(&str, Test); 23] = [
     ("none", |value| matches!(value, Value::None)),
     ("bool", |value| matches!(value, Value::Bool(_))),
     ("int", |value| matches!(value, Value::Int(_) | Value::BigInt(_))),
@@ -48,19 +51,19 @@ fn is_dict(value: &Value) -> bool {
 /// `x-python` compiled.
 pub(crate) struct PythonType {
     words: String,
-    tests: Vec<fn(&Value) -> bool>,
+    tests: Vec<Test>,
 }
 
 impl PythonType {
     /// From the keyword's value.
     pub fn compile(value: &serde_json::Value) -> Result<Self, String> {
-        let words = value.as_str().ok_or("`x-python` takes text")?;
+        let words = value.as_str().ok_or("it takes text, such as `bytes`")?;
         let test = |word: &str| {
             let found = WORDS.iter().find(|(name, _)| *name == word).map(|(_, test)| *test);
             found.ok_or_else(|| {
                 let known: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
                 let near = crate::shape::suggestion(word, &known);
-                format!("`x-python` does not know `{}`; {near}", crate::denial::shown(word))
+                format!("`{}` is not one of its words; {near}", crate::denial::shown(word))
             })
         };
         let tests = words.split('|').map(str::trim).map(test).collect::<Result<_, _>>()?;

@@ -11,7 +11,7 @@ use cel::objects::Key;
 use cel::{Context, Env, Program, Value as Cel};
 use ringfence_types::{Value, json};
 
-use crate::denial::shown;
+use crate::denial::{line, shown};
 
 const LONGEST: usize = 1024;
 /// What a condition may call. Operators and macros have names of their own.
@@ -54,7 +54,7 @@ impl Condition {
         }
         let program = STANDARD.compile(text).map_err(|errors| {
             let first = errors.errors.first().map(|error| error.msg.clone()).unwrap_or_default();
-            format!("not a CEL condition: {}", shown(&first))
+            format!("not a CEL condition: {}", line(first.split(" expecting ").next().unwrap_or_default()))
         })?;
         let references = program.references();
         let named = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic());

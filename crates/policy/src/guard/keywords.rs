@@ -38,6 +38,7 @@ const OTHER: [&str; 15] = [
     "x-python",
     "description",
 ];
+const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 const FORMATS: [&str; 10] = ["email", "path", "uri", "date", "date-time", "time", "uuid", "ipv4", "ipv6", "hostname"];
 /// Values of text that are text in Python too: bytes are not.
 const PYTHON_TEXT: &str = "str|path|date|datetime|time|timedelta|decimal|uuid";
@@ -76,6 +77,7 @@ fn schema(guard: &Json, imply: bool, faults: &mut Vec<String>) -> Json {
         }
         out.insert("enum".to_owned(), list);
     }
+    types(&out, faults);
     if imply {
         imply_type(&mut out);
     }
@@ -104,6 +106,18 @@ fn unknown(guard: &Map<String, Json>, faults: &mut Vec<String>) {
     let known: Vec<&str> = [&NUMBER[..], &TEXT, &LIST, &OBJECT, &OTHER].concat();
     for key in guard.keys().filter(|key| !known.contains(&key.as_str())) {
         faults.push(format!("unknown keyword `{}` in a guard; {}", shown(key), suggestion(key, &known)));
+    }
+}
+
+fn types(guard: &Map<String, Json>, faults: &mut Vec<String>) {
+    let written = match guard.get("type") {
+        Some(Json::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+        None => return,
+    };
+    for name in written.iter().filter(|name| !name.as_str().is_some_and(|name| TYPES.contains(&name))) {
+        let given = name.as_str().unwrap_or_default();
+        faults.push(format!("`type` cannot be `{}`; {}", shown(given), suggestion(given, &TYPES)));
     }
 }
 

@@ -100,7 +100,13 @@ impl FunctionGuard {
     }
 
     /// Checks the arguments, leaves them in their normal form, and tells whether a human must agree.
-    pub fn admit(&self, spec: &FunctionSpec, arguments: &mut [(String, Value)]) -> Result<ApprovalNeed, Denial> {
+    /// A refusal shows nothing of the value of an argument that is `secret`.
+    pub fn admit(
+        &self,
+        spec: &FunctionSpec,
+        arguments: &mut [(String, Value)],
+        secret: &dyn Fn(&str) -> bool,
+    ) -> Result<ApprovalNeed, Denial> {
         if let Some((name, _)) = arguments.iter().find(|(_, value)| repeated_key(value).is_some()) {
             let found = format!("`args.{}` holds a dict with a key twice", shown(name));
             return Err(refused(spec, name, &found));
@@ -112,18 +118,27 @@ impl FunctionGuard {
             each(kind, value, &mut |at, one| {
                 guard.validator.validate(View::Value(one)).map_err(|error| {
                     let (path, there) = explain::place(one, error.instance_path());
-                    let (expected, found) = (explain::expected(&error), explain::found(there, &error));
+                    let found = if secret(name) { explain::found_type } else { explain::found };
+                    let (expected, found) = (explain::expected(&error), found(there, &error));
                     refused(spec, name, &format!("`args.{name}{at}{path}` must be {expected}, not {found}"))
                 })
             })?;
             normalise(kind, value, &guard.schema);
         }
-        self.conditions(spec, arguments)
+        let quiet = arguments.iter().any(|(name, _)| secret(name));
+        self.conditions(spec, arguments, quiet)
     }
 
-    fn conditions(&self, spec: &FunctionSpec, arguments: &[(String, Value)]) -> Result<ApprovalNeed, Denial> {
+    /// `quiet`: an argument is redacted, and CEL's errors may show values.
+    fn conditions(
+        &self,
+        spec: &FunctionSpec,
+        arguments: &[(String, Value)],
+        quiet: bool,
+    ) -> Result<ApprovalNeed, Denial> {
         let holds = |condition: &Condition| {
             condition.holds(arguments).map_err(|why| {
+                let why = if quiet { "an argument does not fit it".to_owned() } else { why };
                 Denial::Condition(Refusal::new(
                     format!("the condition of host function `{}` could not be evaluated: {why}", shown(&spec.name)),
                     format!("change `when` under `[functions.{}]`", shown(&spec.name)),
