@@ -181,6 +181,9 @@ pub(crate) const HIDES_GAPS: &[&str] = &[
     "TypeError",
 ];
 
+/// Exceptions whose handler may meet a `KeyError`.
+pub(crate) const MAY_BE_KEY_ERROR: &[&str] = &["BaseException", "Exception", "KeyError", "LookupError"];
+
 /// Methods by name, whatever they are called on, with the kinds they return and the keywords they take. Left out:
 /// `casefold`, `center` (other padding), `isprintable`, `translate`, `splitlines` with an argument, `set.pop`.
 pub(crate) const METHODS: &[(&str, Kinds, &str)] = &[

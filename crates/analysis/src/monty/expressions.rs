@@ -7,7 +7,7 @@ use ruff_python_ast::{CmpOp, Comprehension, Expr, ExprAttribute, ExprCall, Inter
 use ruff_text_size::Ranged;
 
 use super::{Check, Found, Place, listed, small_integer};
-use crate::kinds::{BOOL, DICT, FLOAT, INT, LAZY, LIST, NONE, SET, STR, TUPLE};
+use crate::kinds::{BOOL, DICT, FLOAT, INT, LAZY, LIST, NONE, NUMBER, SET, STR, TUPLE};
 use crate::tables;
 
 /// Built-in functions that take in all of an iterator at once, in order.
@@ -89,6 +89,7 @@ impl Check<'_> {
             Expr::Tuple(tuple) => self.values(&tuple.elts),
             Expr::Set(set) => self.values(&set.elts),
             Expr::Dict(dict) => dict.items.iter().try_for_each(|item| {
+                item.key.iter().try_for_each(|key| self.key(key))?;
                 self.values(item.key.as_ref())?;
                 self.value(&item.value)
             }),
@@ -96,10 +97,14 @@ impl Check<'_> {
             Expr::SetComp(set) => self.comprehension(&[&set.elt], &set.generators),
             Expr::Generator(generator) => self.comprehension(&[&generator.elt], &generator.generators),
             Expr::DictComp(dict) => match &dict.key {
-                Some(key) => self.comprehension(&[key, &dict.value], &dict.generators),
+                Some(key) => self.key(key).and_then(|()| self.comprehension(&[key, &dict.value], &dict.generators)),
                 None => self.doubtful("unpacking in a comprehension", dict),
             },
             Expr::Subscript(subscript) => {
+                let keyed = self.names.kinds(&subscript.value) & DICT != 0 && !subscript.slice.is_slice_expr();
+                if self.facts.shows_keys && keyed && self.names.kinds(&subscript.slice) != STR {
+                    return self.doubtful("a KeyError that may be shown", subscript);
+                }
                 self.value(&subscript.value)?;
                 self.value(&subscript.slice)
             }
@@ -118,6 +123,15 @@ impl Check<'_> {
             Expr::YieldFrom(generator) => self.unsupported("generators", generator),
             Expr::IpyEscapeCommand(escape) => self.unsupported("escape commands", escape),
         }
+    }
+
+    /// A key of a dict: where 1, 1.0 and True meet, monty keeps the last of them and CPython the first.
+    pub(super) fn key(&self, key: &Expr) -> Found {
+        let kinds = self.names.kinds(key);
+        if kinds & !NUMBER == 0 && kinds & !INT != 0 {
+            return self.doubtful("a key that may equal another number", key);
+        }
+        Ok(())
     }
 
     /// A name by itself. Functions of the host's may only be called; built-in names are no plain values.
@@ -159,6 +173,10 @@ impl Check<'_> {
     fn comparison(&self, comparison: &ruff_python_ast::ExprCompare) -> Found {
         self.unordered(&comparison.left)?;
         comparison.comparators.iter().try_for_each(|side| self.compared(side))?;
+        let member = comparison.ops.iter().any(|op| matches!(op, CmpOp::In | CmpOp::NotIn));
+        if member && self.names.kinds(&comparison.left) & SET != 0 {
+            return self.doubtful("a set looked up in a set", comparison);
+        }
         let sides = std::iter::once(comparison.left.as_ref()).chain(comparison.comparators.iter());
         let sets = sides.fold(0, |kinds, side| kinds | self.names.kinds(side)) & SET != 0;
         let ordered = comparison.ops.iter().any(|op| matches!(op, CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE));
@@ -205,7 +223,7 @@ impl Check<'_> {
         }
     }
 
-    fn imports(&self, module: &str) -> bool {
+    pub(super) fn imports(&self, module: &str) -> bool {
         self.facts.modules.iter().any(|(_, dotted)| crate::top(dotted) == module)
     }
 
@@ -306,6 +324,12 @@ impl Check<'_> {
             if name == "sum" && self.sums_bools(arg) {
                 return self.unsupported("a sum of bools", arg);
             }
+            if name == "sum" && self.facts.hides_gaps && !self.sums_numbers(arg) {
+                return self.doubtful("a sum of what may be bools", arg);
+            }
+            if name == "dict" && self.names.kinds(arg) & !(DICT | LIST | LAZY) != 0 {
+                return self.doubtful("dict() of what may not be pairs", arg);
+            }
             match (self.names.kinds(arg), CONSUMERS.contains(&name), UNORDERED.contains(&name) && !keyed) {
                 (kinds, true, _) if kinds & LAZY != 0 => self.consumed(name, arg)?,
                 (kinds, _, true) if kinds & SET != 0 => self.unordered(arg)?,
@@ -369,10 +393,24 @@ impl Check<'_> {
         }
     }
 
+    /// Monty can't add a bool to a number.
     fn sums_bools(&self, arg: &Expr) -> bool {
         match arg {
+            Expr::List(list) => list.elts.iter().any(|item| self.names.kinds(item) == BOOL),
+            Expr::Tuple(tuple) => tuple.elts.iter().any(|item| self.names.kinds(item) == BOOL),
             Expr::Generator(generator) => self.names.kinds(&generator.elt) & !(BOOL) == 0,
             Expr::ListComp(list) => self.names.kinds(&list.elt) & !(BOOL) == 0,
+            _ => false,
+        }
+    }
+
+    fn sums_numbers(&self, arg: &Expr) -> bool {
+        let number = |item: &Expr| self.names.kinds(item) & BOOL == 0;
+        match arg {
+            Expr::List(list) => list.elts.iter().all(number),
+            Expr::Tuple(tuple) => tuple.elts.iter().all(number),
+            Expr::Generator(generator) => number(&generator.elt),
+            Expr::ListComp(list) => number(&list.elt),
             _ => false,
         }
     }
@@ -474,7 +512,11 @@ impl Check<'_> {
         };
         let refused = match name {
             "splitlines" => !call.arguments.args.is_empty(),
-            "pop" | "popitem" => receiver & SET != 0,
+            "pop" | "popitem" if receiver & SET != 0 => true,
+            "pop" | "remove" => {
+                let text = call.arguments.args.iter().all(|arg| self.names.kinds(arg) == STR);
+                self.facts.shows_keys && receiver & (DICT | SET) != 0 && !text
+            }
             "strftime" => {
                 !matches!(&*call.arguments.args, [Expr::StringLiteral(text)] if !text.value.to_str().contains("%f"))
             }

@@ -11,7 +11,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{ExceptHandler, Expr, ExprContext, ModModule, Operator, Parameters, Stmt, StmtTry};
 use ruff_text_size::Ranged;
 
-use crate::kinds::{BOOL, DICT, Kinds, LAZY, NUMBER, Names, SET, STR};
+use crate::kinds::{BOOL, BYTES, DICT, Kinds, LAZY, NUMBER, Names, OTHER, SET, STR};
 use crate::{Fit, Lines, tables, top};
 
 /// Nothing found so far, or what ends the search.
@@ -38,6 +38,8 @@ struct Facts<'a> {
     /// A function of the program is used as a value, so that it may be called from within a library function.
     escapes: bool,
     mentions_infinity: bool,
+    /// A handler names what may be a `KeyError`: monty shows every key as text.
+    shows_keys: bool,
 }
 
 /// Where in the program the check stands.
@@ -227,6 +229,7 @@ impl<'a> Check<'a> {
             }
             Expr::Subscript(subscript) => {
                 self.value(&subscript.value)?;
+                self.key(&subscript.slice)?;
                 self.value(&subscript.slice)
             }
             Expr::Attribute(attribute) if attribute.value.is_name_expr() && !attribute.attr.starts_with("__") => {
@@ -329,7 +332,7 @@ impl<'a> Check<'a> {
         let only = |kinds: Kinds| first & !kinds == 0 || second & !kinds == 0;
         match operator {
             Operator::MatMult => self.unsupported("matrix multiplication", node),
-            Operator::Mod if first == STR => self.unsupported("% formatting", node),
+            Operator::Mod if first & !(STR | BYTES) == 0 => self.unsupported("% formatting", node),
             Operator::Add | Operator::Sub | Operator::Mod if only(BOOL) => {
                 self.unsupported("arithmetic with bool", node)
             }
@@ -338,7 +341,9 @@ impl<'a> Check<'a> {
             {
                 self.doubtful("arithmetic that may meet a bool", node)
             }
-            Operator::Mod if self.facts.hides_gaps && first & STR != 0 => self.doubtful("% on what may be text", node),
+            Operator::Mod if self.facts.hides_gaps && first & (STR | BYTES) != 0 => {
+                self.doubtful("% on what may be text", node)
+            }
             Operator::BitOr if only(DICT) => self.unsupported("| between dicts", node),
             Operator::BitOr if self.facts.hides_gaps && both & DICT != 0 => {
                 self.doubtful("| on what may be dicts", node)
@@ -347,6 +352,11 @@ impl<'a> Check<'a> {
             Operator::LShift if small_integer(right).is_none() => self.doubtful("a shift that may be large", node),
             Operator::FloorDiv | Operator::Mod if self.facts.mentions_infinity && both & NUMBER != 0 => {
                 self.doubtful("division near infinity", node)
+            }
+            Operator::Div | Operator::FloorDiv
+                if self.facts.hides_gaps && first & second & OTHER != 0 && self.imports("datetime") =>
+            {
+                self.doubtful("division of what may be timedeltas", node)
             }
             Operator::Sub | Operator::BitAnd | Operator::BitOr | Operator::BitXor => Ok(()),
             _ if both & (SET | LAZY) != 0 => self.doubtful("an operator on a set", node),
@@ -496,6 +506,10 @@ impl<'a> Facts<'a> {
             let broad =
                 |kind: &&Expr| kind.as_name_expr().is_none_or(|name| tables::HIDES_GAPS.contains(&name.id.as_str()));
             let kinds = handler.type_.as_deref().map(alternatives);
+            let key = |kind: &&Expr| {
+                kind.as_name_expr().is_none_or(|name| tables::MAY_BE_KEY_ERROR.contains(&name.id.as_str()))
+            };
+            self.shows_keys |= handler.name.is_some() && kinds.iter().flatten().any(key);
             self.hides_gaps |= kinds.is_none_or(|kinds| kinds.iter().any(broad));
         }
     }
