@@ -229,7 +229,8 @@ impl Session {
             let wanted = self.wanted.or(Some(Interpreter::Rustpython));
             self.choice = choose(&self.engine.0.tiers, &self.grant, None, wanted).await;
             let candidate = self.choice.candidates.first().cloned();
-            let candidate = candidate.ok_or_else(|| SessionError::Unsupported("no allowed tier has files".to_owned()))?;
+            let candidate =
+                candidate.ok_or_else(|| SessionError::Unsupported("no allowed tier has files".to_owned()))?;
             self.open(&candidate).await?;
         }
         match self.step(Turn::Files(op)).await? {
@@ -354,7 +355,8 @@ impl Drop for Session {
         self.busy();
         self.open = None;
         self.engine.0.table.remove(self.grant.session());
-        let reason = self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
+        let reason =
+            self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
         // A log that can't be written has failed for good; every later run says so.
         let _ = self.engine.record(&self.scope, Event::SessionClosed(SessionClosed { reason, runs: self.runs }));
     }
