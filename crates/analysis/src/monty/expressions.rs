@@ -162,6 +162,9 @@ impl Check<'_> {
                 InterpolatedStringElement::Interpolation(_) => return self.doubtful("a computed format", field),
             }
         }
+        if !is_format(&text) {
+            return self.doubtful("an unusual format", field);
+        }
         let kinds = self.names.kinds(&field.expression);
         let typed = text.ends_with(['d', 'e', 'f', 'g', 'x', 'o', 'b', '%', ',']) && !text.contains('z');
         // Without a type, monty formats what CPython refuses to: `None`, lists and tuples.
@@ -540,6 +543,19 @@ impl Check<'_> {
         }
         if kinds & SET != 0 && into_set { self.unordered(arg) } else { self.value(arg) }
     }
+}
+
+/// `[[fill]align][sign][#][0][width][,][.precision][type]`, without looking at the order in the middle.
+fn is_format(text: &str) -> bool {
+    let align = |letter: char| matches!(letter, '<' | '>' | '^' | '=');
+    let mut letters = text.chars();
+    let middle = match (letters.next(), letters.next()) {
+        (_, Some(second)) if align(second) => letters.as_str(),
+        (Some(first), _) if align(first) => text.get(1..).unwrap_or_default(),
+        _ => text,
+    };
+    let middle = middle.strip_suffix(['d', 'e', 'f', 'g', 'x', 'o', 'b', 's', '%']).unwrap_or(middle);
+    middle.chars().all(|letter| letter.is_ascii_digit() || matches!(letter, '+' | '-' | '#' | ',' | '_' | '.' | ' '))
 }
 
 fn is_call_of(call: &ExprCall, function: &str) -> bool {
