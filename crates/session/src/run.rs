@@ -2,7 +2,7 @@
 //!
 //! Answers to: `session`. Must not: let an outcome leave before the closing record is written.
 
-use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze};
+use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze_in};
 use ringfence_audit::event::{RunClosed, RunStarted, TierChosen};
 use ringfence_audit::{Event, Scope};
 use ringfence_types::{
@@ -155,14 +155,14 @@ impl<'a> Run<'a> {
         }
         match source {
             Some(source) if self.session.open.is_none() => self.choose_and_open(source).await,
-            Some(source) => Ok(program(source).map(|program| self.program = Some(program))),
+            Some(source) => Ok(program(source, self.session).map(|program| self.program = Some(program))),
             None if self.session.restoring.is_some() => Ok(Ok(())),
             None => Ok(Err(End::Denied("there is no run to go on with".to_owned()))),
         }
     }
 
     async fn choose_and_open(&mut self, source: &Source) -> Result<Result<(), End>, RunError> {
-        let program = match program(source) {
+        let program = match program(source, self.session) {
             Ok(program) => program,
             Err(end) => return Ok(Err(end)),
         };
@@ -308,8 +308,14 @@ fn closed(outcome: &Outcome) -> RunClosed {
 }
 
 /// What the program needs, found before anything of it runs.
-fn program(source: &Source) -> Result<Program, End> {
-    analyze(&source.code).map_err(|fault| match fault {
+fn program(source: &Source, session: &mut Session) -> Result<Program, End> {
+    session.names.extend(source.inputs.iter().map(|(name, _)| name.clone()));
+    let known: Vec<&str> = session.names.iter().map(String::as_str).collect();
+    let analyzed = analyze_in(&source.code, &known);
+    if let Ok(program) = &analyzed {
+        session.names.extend(program.names_set.iter().cloned());
+    }
+    analyzed.map_err(|fault| match fault {
         SourceFault::TooLarge { bytes } => {
             let hit = LimitHit { kind: LimitKind::Size, allowed: MAX_SOURCE as u64, reached: bytes as u64 };
             End::Refused(hit, fault.to_string())

@@ -2,6 +2,7 @@
 //!
 //! Answers to: the front doors. Must not: hand its cell to anyone, or outlive its limits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ringfence_audit::event::{CellOpened, EnforcementLevel, EnforcementLine, SessionClosed, Snapshot};
@@ -44,6 +45,8 @@ pub struct Session {
     pub(crate) history: History,
     pub(crate) restoring: Option<(Interpreter, Vec<u8>)>,
     pub(crate) ended: Option<Ended>,
+    /// Names that inputs and snippets have set so far.
+    pub(crate) names: BTreeSet<String>,
     staged: Vec<FileOp>,
     lifetime_end: Instant,
     idle_since: Instant,
@@ -102,6 +105,7 @@ impl Session {
             history: History::default(),
             restoring: None,
             ended: None,
+            names: BTreeSet::new(),
             staged: Vec::new(),
             idle_since: now,
             idle_timer: None,
