@@ -39,8 +39,10 @@ pub(crate) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn of(body: &'a [Stmt]) -> Self {
+    /// `known` names are set beforehand, to anything.
+    pub(crate) fn of(body: &'a [Stmt], known: &[&'a str]) -> Self {
         let mut names = Self::default();
+        known.iter().for_each(|name| names.learn(name, ANY));
         // Kinds only grow, by at most 12 bits a name. Programs settle in two or three rounds.
         for _ in 0..8 {
             names.changed = false;
@@ -159,6 +161,8 @@ fn binary(operator: Operator, left: Kinds, right: Kinds) -> Kinds {
     let both = left | right;
     let whole = |kinds: Kinds| kinds & !(INT | BOOL) == 0;
     match operator {
+        // Of lists only the views of a dict have these, and give sets.
+        Operator::Sub | Operator::BitAnd | Operator::BitOr | Operator::BitXor if left == LIST || right == LIST => SET,
         Operator::BitAnd | Operator::BitOr | Operator::BitXor => both,
         Operator::Div => FLOAT | (both & OTHER),
         Operator::LShift | Operator::RShift => INT,

@@ -151,6 +151,8 @@ pub struct Program {
     pub features: Vec<Feature>,
     /// Names that the program reads and nowhere sets: built-ins and host functions. Sorted.
     pub names_used: Vec<String>,
+    /// Names that the program sets, in whatever scope. Sorted.
+    pub names_set: Vec<String>,
     /// Whether a run has a value to show.
     pub last_is_expression: bool,
     monty: Fit,
@@ -158,6 +160,12 @@ pub struct Program {
 
 /// Looks a program over. Invalid syntax is not a fault: the engine reports it.
 pub fn analyze(code: &str) -> Result<Program, SourceFault> {
+    analyze_in(code, &[])
+}
+
+/// Looks over a program in which `known` names are set already: its inputs, and what earlier snippets of the session
+/// set. All other names that it doesn't set are taken for built-ins and host functions.
+pub fn analyze_in(code: &str, known: &[&str]) -> Result<Program, SourceFault> {
     /// Deeper than this, the tree is walked on a thread with a stack of its own.
     const SHALLOW: usize = 150;
     const STACK: usize = 256 << 20;
@@ -166,10 +174,10 @@ pub fn analyze(code: &str) -> Result<Program, SourceFault> {
     }
     let nesting = Nesting::measure(code)?;
     if nesting.chain + nesting.brackets + nesting.indents <= SHALLOW {
-        return Ok(look_over(code));
+        return Ok(look_over(code, known));
     }
     let deep = std::thread::scope(|scope| {
-        let walk = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || look_over(code));
+        let walk = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || look_over(code, known));
         walk.ok().and_then(|walk| walk.join().ok())
     });
     let too_deep = TooDeep { what: "too many operators in one expression", line: 1, allowed: SHALLOW };
@@ -209,7 +217,7 @@ fn fit_rustpython(program: &Program) -> Fit {
     Fit::Right
 }
 
-fn look_over(code: &str) -> Program {
+fn look_over(code: &str, known: &[&str]) -> Program {
     let lines = Lines::new(code);
     match ruff_python_parser::parse_module(code) {
         Ok(parsed) => {
@@ -217,10 +225,11 @@ fn look_over(code: &str) -> Program {
             let survey = survey::survey(&module, &lines);
             Program {
                 syntax_error: None,
-                monty: monty::check(&module, &lines),
+                monty: monty::check(&module, &lines, known),
                 imports: survey.imports,
                 features: survey.features,
                 names_used: survey.names_used,
+                names_set: survey.names_set,
                 last_is_expression: module.body.last().is_some_and(ruff_python_ast::Stmt::is_expr_stmt),
             }
         }
@@ -234,6 +243,7 @@ fn look_over(code: &str) -> Program {
                 imports: Vec::new(),
                 features: Vec::new(),
                 names_used: Vec::new(),
+                names_set: Vec::new(),
                 last_is_expression: false,
             }
         }

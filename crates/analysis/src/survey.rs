@@ -15,6 +15,7 @@ pub(crate) struct Survey {
     pub imports: Vec<Import>,
     pub features: Vec<Feature>,
     pub names_used: Vec<String>,
+    pub names_set: Vec<String>,
 }
 
 pub(crate) fn survey(module: &ModModule, lines: &Lines<'_>) -> Survey {
@@ -31,7 +32,8 @@ pub(crate) fn survey(module: &ModModule, lines: &Lines<'_>) -> Survey {
         walk.features.iter().map(|(kind, line)| Feature { kind: *kind, line: *line }).collect();
     features.sort_by_key(|feature| (feature.line, feature.kind));
     let names_used = walk.read.difference(&walk.set).map(|name| (*name).to_owned()).collect();
-    Survey { imports: walk.imports, features, names_used }
+    let names_set = walk.set.iter().map(|name| (*name).to_owned()).collect();
+    Survey { imports: walk.imports, features, names_used, names_set }
 }
 
 struct Walk<'a> {
@@ -111,6 +113,7 @@ impl<'a> Walk<'a> {
         for alias in &from.names {
             if alias.name.as_str() == "*" {
                 self.feature(FeatureKind::StarImport, from);
+                continue;
             }
             self.set.insert(alias.asname.as_ref().unwrap_or(&alias.name));
         }

@@ -91,6 +91,8 @@ fn what_monty_does_differently_is_doubtful() {
         "xs = [1, 2]\nfor i, x in enumerate(xs):\n    xs.append(x)",
         "doubtful: a list that is changed while it is walked at line 2",
     );
+    check("print({'a': 1}.keys() & {'a': 2}.keys())", "doubtful: a set whose order may show at line 1");
+    check("x = 1\nf'{x:10xyz}'", "doubtful: an unusual format at line 2");
     check("x = (1", "doubtful: line 1 is not valid Python: unexpected EOF while parsing");
 }
 
@@ -126,10 +128,18 @@ fn the_survey_lists_imports_features_and_names() {
     ];
     assert_eq!(features, want);
     assert_eq!(program.names_used, ["input", "len", "open", "tool"]);
+    assert_eq!(program.names_set, ["f", "p", "requests", "x"]);
     assert_eq!(program.packages(), ["a", "requests"]);
     assert!(program.last_is_expression);
     let broken = analyze("x = 1\ny = )").expect("small").syntax_error.expect("broken");
     assert_eq!((broken.line, broken.column), (2, 5));
+}
+
+#[test]
+fn names_of_inputs_and_earlier_snippets_are_values() {
+    check("sum(rows)", "doubtful: `rows` used as a value at line 1");
+    let program = analyze_in("sum(rows)", &["rows"]).expect("small");
+    assert_eq!(told(&fit(&program, Engine::Monty)), "right");
 }
 
 #[test]

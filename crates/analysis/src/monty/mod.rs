@@ -17,10 +17,10 @@ use crate::{Fit, Lines, tables, top};
 /// Nothing found so far, or what ends the search.
 type Found = Result<(), Fit>;
 
-pub(crate) fn check(module: &ModModule, lines: &Lines<'_>) -> Fit {
+pub(crate) fn check(module: &ModModule, lines: &Lines<'_>, known: &[&str]) -> Fit {
     let mut facts = Facts::default();
     facts.visit_body(&module.body);
-    let names = Names::of(&module.body);
+    let names = Names::of(&module.body, known);
     let check = Check { lines, names: &names, facts: &facts, place: Place::default() };
     check.body(&module.body).err().unwrap_or(Fit::Right)
 }
