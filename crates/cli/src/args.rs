@@ -58,7 +58,9 @@ pub enum Command {
     #[command(subcommand)]
     Audit(AuditCommand),
     /// Write a completion script for a shell
-    #[command(after_help = "Example:\n  ringfence completions bash > ~/.local/share/bash-completion/completions/ringfence")]
+    #[command(
+        after_help = "Example:\n  ringfence completions bash > ~/.local/share/bash-completion/completions/ringfence"
+    )]
     Completions {
         /// Which shell
         shell: Shell,

@@ -48,11 +48,6 @@ impl Fault {
         self.code.row().exit
     }
 
-    /// The code.
-    pub fn code(&self) -> Code {
-        self.code
-    }
-
     /// The next step, where there is one.
     pub fn next_step(&self) -> Option<&str> {
         self.hint.as_deref()

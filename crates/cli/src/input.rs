@@ -106,9 +106,9 @@ fn input(item: &str) -> Result<(String, Value), Fault> {
 }
 
 const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
-    "pass", "raise", "return", "try", "while", "with", "yield",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
 fn is_identifier(name: &str) -> bool {
@@ -122,7 +122,8 @@ pub fn files(given: &[String]) -> Result<Vec<(GuestPath, Vec<u8>)>, Fault> {
 }
 
 fn file(item: &str) -> Result<(GuestPath, Vec<u8>), Fault> {
-    let Some((host, guest)) = item.rsplit_once(':').filter(|(host, guest)| !host.is_empty() && !guest.is_empty()) else {
+    let Some((host, guest)) = item.rsplit_once(':').filter(|(host, guest)| !host.is_empty() && !guest.is_empty())
+    else {
         let fault = Fault::usage(format!("`{item}` does not say where the file goes"));
         return Err(fault.hint("write it as `--file data.csv:/workspace/data.csv`"));
     };

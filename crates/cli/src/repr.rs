@@ -197,7 +197,11 @@ mod tests {
         let offset = "2026-01-02T03:04:05+00:00";
         check(Value::DateTime(offset.to_owned()), &format!("datetime.datetime.fromisoformat('{offset}')"));
         check(Value::TimeDelta { days: -1, seconds: 5, microseconds: 0 }, "datetime.timedelta(days=-1, seconds=5)");
-        let point = Record { kind: RecordKind::Dataclass, name: "Po\nint".to_owned(), fields: vec![("x".to_owned(), 1_i64.into())] };
+        let point = Record {
+            kind: RecordKind::Dataclass,
+            name: "Po\nint".to_owned(),
+            fields: vec![("x".to_owned(), 1_i64.into())],
+        };
         check(Value::Record(Box::new(point)), "Point(x=1)");
     }
 }
