@@ -207,7 +207,7 @@ impl Table {
                 age: entry.since.elapsed(),
             })
             .collect();
-        rows.sort_by(|a, b| b.age.cmp(&a.age));
+        rows.sort_by_key(|row| std::cmp::Reverse(row.age));
         rows
     }
 }
