@@ -3,7 +3,6 @@
 //! Answers to: every front door. Must not: read a file (text comes in), or hold a session's state.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use ringfence_types::{ByteSize, Limits, Span, Strength, TierName};
@@ -140,14 +139,6 @@ impl Policy {
         self.settled(faults.into_iter().collect())
     }
 
-    /// Makes the paths that the file writes relative to itself relative to `folder`, where the file lies. The hash stays
-    /// that of the policy as written: the same file means the same from wherever it is named.
-    #[must_use]
-    pub fn rebase(mut self, folder: &Path) -> Self {
-        self.settings.rebase(folder);
-        self
-    }
-
     fn settled(mut self, faults: Vec<String>) -> Result<Self, PolicyErrors> {
         if faults.is_empty() {
             self.rehash();
@@ -196,7 +187,7 @@ impl Policy {
         &self.settings.isolation.tiers
     }
 
-    /// The audit log's file, as written; relative to the policy file until [`Policy::rebase`].
+    /// The audit log's file, as written; relative to the policy file.
     pub fn audit_log(&self) -> Option<&str> {
         self.settings.audit.log.as_deref()
     }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 
 use ringfence_types::{ByteSize, GuestPath, Limits, Span, Strength, TierName};
 use serde::Serialize;
@@ -262,20 +261,6 @@ impl Settings {
             types: Types::default(),
             audit: Audit::default(),
             anomaly: Anomaly::default(),
-        }
-    }
-
-    /// Every path of the host's, relative to this folder where it is relative.
-    pub fn rebase(&mut self, folder: &Path) {
-        let under = |path: &mut String| *path = folder.join(&*path).to_string_lossy().into_owned();
-        self.filesystem.mounts.iter_mut().for_each(|mount| under(&mut mount.host));
-        self.audit.log.iter_mut().for_each(under);
-        self.python.venv.iter_mut().for_each(under);
-        self.anomaly.rules.iter_mut().filter(|rule| *rule != "default").for_each(under);
-        for secret in self.secrets.values_mut() {
-            if let SecretSource::File(file) = &mut secret.from {
-                under(file);
-            }
         }
     }
 }

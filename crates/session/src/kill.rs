@@ -15,7 +15,6 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct KillSwitch {
     killed: AtomicBool,
-    cancelled: AtomicBool,
     by: Mutex<Option<String>>,
     cell: Mutex<Option<Killer>>,
     notify: Notify,
@@ -35,19 +34,6 @@ impl KillSwitch {
         }
         self.notify.notify_waiters();
         self.notify.notify_one();
-    }
-
-    /// Ends the session because its caller gave it up. A kill that came first stays one.
-    pub fn cancel(&self, by: &str) {
-        if !self.is_killed() {
-            self.cancelled.store(true, Ordering::SeqCst);
-        }
-        self.kill(by);
-    }
-
-    /// Whether the caller gave the session up.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
     }
 
     /// Gives the switch the cell that it ends.

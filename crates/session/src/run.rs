@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
             let reason = format!("the session has ended: {}; open a new one", ended.reason);
             return Ok(Err(match (ended.status, ended.limit) {
                 (Status::Limited, Some(limit)) => End::Limited(limit),
-                (Status::Killed | Status::Cancelled, _) => End::Killed(reason),
+                (Status::Killed, _) => End::Killed(reason),
                 _ => End::Crashed(reason),
             }));
         }
@@ -276,7 +276,6 @@ impl<'a> Run<'a> {
             }
             End::Denied(why) => (Status::Denied, Some(why.clone())),
             End::Unsupported(why) => (Status::Unsupported, Some(why.clone())),
-            End::Killed(why) if self.session.switch.is_cancelled() => (Status::Cancelled, Some(why.clone())),
             End::Killed(why) => (Status::Killed, Some(why.clone())),
             End::Crashed(why) => (Status::Crashed, Some(why.clone())),
             End::Paused(call, _) => {

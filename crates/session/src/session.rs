@@ -87,10 +87,6 @@ impl Handle {
     pub fn kill(&self, by: &str) {
         self.switch.kill(by);
     }
-    /// Gives the session up: the run under way gets an outcome `cancelled`.
-    pub fn cancel(&self, by: &str) {
-        self.switch.cancel(by);
-    }
 }
 
 impl Session {
