@@ -23,7 +23,7 @@ mod facade;
 
 pub use builder::{AuditTo, BuildError, Builder};
 pub use facade::{Engine, Progress, Session, SessionBuilder};
-pub use ringfence_bridge::{Approve, ApprovalRequest, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
+pub use ringfence_bridge::{ApprovalRequest, Approve, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
 pub use ringfence_guest::sys::CountingAllocator;
 pub use ringfence_policy::{LimitOverrides, Policy, PolicyErrors};
 pub use ringfence_session::{Handle, Paused, RunError, SessionError, Target};

@@ -9,10 +9,10 @@ fn main() {
     rt.block_on(async {
         let engine = ringfence::Engine::builder().build().unwrap();
         for _ in 0..3 {
-        let t = std::time::Instant::now();
-        let mut s = engine.session(ringfence::Policy::closed()).unwrap();
-        let o = s.run(code.clone()).await.unwrap();
-        println!("{:?} {o:#?}", t.elapsed());
+            let t = std::time::Instant::now();
+            let mut s = engine.session(ringfence::Policy::closed()).unwrap();
+            let o = s.run(code.clone()).await.unwrap();
+            println!("{:?} {o:#?}", t.elapsed());
         }
     });
 }
