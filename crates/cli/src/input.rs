@@ -153,10 +153,12 @@ pub fn policy_file(path: &Path) -> Result<Policy, Fault> {
     Ok(Policy::parse(&text, &origin)?)
 }
 
-/// The policy with its paths made relative to where its file is.
+/// The policy with its paths taken from where its file is. In full, so that the policy is the same one, and its
+/// snapshots can be taken up, from whatever folder the command is given.
 pub fn rebased(policy: Policy, file: Option<&Path>) -> Policy {
-    match file.and_then(Path::parent) {
-        Some(folder) => policy.rebase(folder),
+    let full = file.and_then(|file| std::path::absolute(file).ok());
+    match full.as_deref().and_then(Path::parent) {
+        Some(folder) => policy.with_paths_from(folder),
         None => policy,
     }
 }

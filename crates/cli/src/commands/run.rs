@@ -169,8 +169,8 @@ async fn interruptible<T>(
                 progress.end();
                 return done;
             }
-            () = received(&mut interrupt) => give_up(handle, "Ctrl-C", &mut asked),
-            () = received(&mut terminate) => give_up(handle, "a signal to terminate", &mut asked),
+            () = received(&mut interrupt) => give_up(handle, &mut asked),
+            () = received(&mut terminate) => give_up(handle, &mut asked),
             _ = tick.tick() => if waits_for_worker() { progress.after_a_second("starting a worker") } else { progress.end() },
         }
     }
@@ -185,10 +185,10 @@ async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
-fn give_up(handle: &Handle, by: &str, asked: &mut bool) {
+fn give_up(handle: &Handle, asked: &mut bool) {
     if *asked {
         std::process::exit(i32::from(exit_code_of_status(Status::Cancelled)));
     }
     *asked = true;
-    handle.cancel(by);
+    handle.cancel();
 }
