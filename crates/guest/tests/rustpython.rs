@@ -558,9 +558,7 @@ fn asynchronous_calls_run_side_by_side() {
     );
     check(
         "async def t(): await asyncio.Event().wait()\nasyncio.run(t())",
-        concat!(
-            "RuntimeError: the event loop would wait forever: no task can go on @main.py:2 <module> `asyncio.run(t())`"
-        ),
+        "RuntimeError: the event loop would wait forever: no task can go on @main.py:2 <module> `asyncio.run(t())`",
     );
     check("import inspect\ninspect.iscoroutinefunction(later)", "Bool(true)");
 }
@@ -739,4 +737,10 @@ fn division_of_big_integers_is_exact() {
         "Str(\"integer division result too large for a float\")",
     );
     check("(0.1).as_integer_ratio()", "Tuple([Int(3602879701896397), Int(36028797018963968)])");
+}
+
+#[test]
+fn sockets_and_processes_of_asyncio_are_unsupported() {
+    check("import asyncio\nawait asyncio.open_connection('a.example', 80)", "unsupported module socket at Some(2)");
+    check("import asyncio\nawait asyncio.create_subprocess_exec('ls')", "unsupported module subprocess at Some(2)");
 }

@@ -91,7 +91,10 @@ impl Zygote {
             .arg0("ringfence-worker")
             .args([HIDDEN_ARGUMENT, engine.as_str()])
             .env_clear()
+            .env("TZ", "UTC")
             .current_dir("/")
+            // Ctrl-C at a terminal goes to the host alone, which gives the run up in order.
+            .process_group(0)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
