@@ -13,7 +13,7 @@ use ringfence_audit::Event as Record;
 use ringfence_audit::event::TierMoved;
 use ringfence_bridge::{Answered, BridgeFault};
 use ringfence_tier::{Event, TierFault, Turn};
-use ringfence_types::{Call, CallId, GuestError, LimitHit, LimitKind, Source, Status, Stream, Value};
+use ringfence_types::{Call, CallId, GuestError, LimitHit, LimitKind, MimeBundle, Source, Status, Stream, Value};
 
 use crate::choose::Candidate;
 use crate::deadline::Deadline;

@@ -116,6 +116,7 @@ async fn a_run_happens_in_this_order() {
         "outcome completed",
         "drop",
         "record session_closed",
+        "record checkpoint",
     ];
     assert_eq!(lines, want);
     assert!(opened_after_grant(&lines) && recorded_before_done(&lines) && closed_before_outcome(&lines));

@@ -13,7 +13,7 @@ use ringfence_tier::{
     Turn,
 };
 use ringfence_types::{
-    Engine, GuestException, Outcome, RunId, SessionId, Source, Status, Strength, Stream, Tenant, TierName, Usage, Value,
+    Engine, GuestException, Outcome, RunId, SessionId, Source, Status, Stream, Strength, Tenant, TierName, Usage, Value,
 };
 use serde_json::{Value as Json, json};
 use tokio::io::AsyncWriteExt as _;
@@ -72,7 +72,8 @@ impl Tier for Bare {
     }
 
     fn open<'a>(&'a self, _: &'a Grant, _: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
-        let nothing = EnforcementLine { what: "everything", level: Enforced::None("this tier is for tests".to_owned()) };
+        let nothing =
+            EnforcementLine { what: "everything", level: Enforced::None("this tier is for tests".to_owned()) };
         let cell = BareCell {
             folder: self.folder.clone(),
             tools: self.tools.clone(),

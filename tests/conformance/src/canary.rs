@@ -121,7 +121,8 @@ impl Canaries {
     /// Whether the file is as it was.
     pub fn is_untouched(&self) -> bool {
         let text = std::fs::read_to_string(self.folder.join("secret.txt"));
-        text.is_ok_and(|text| text == format!("{FILE}\n")) && crate::measure::entries(&self.folder.to_string_lossy()) == 2
+        text.is_ok_and(|text| text == format!("{FILE}\n"))
+            && crate::measure::entries(&self.folder.to_string_lossy()) == 2
     }
 
     /// A program with the places of this suite in it: the cases name `/host-canary` and port 53.

@@ -140,7 +140,11 @@ pub fn at_most(seen: f64, most: f64, unit: &str) -> Check {
 
 /// Fails where it is something else.
 pub fn is(seen: &Json, wanted: &Json) -> Check {
-    if same(seen, wanted) { Ok(()) } else { Err(format!("wants {}, got {}", cut(&wanted.to_string()), cut(&seen.to_string()))) }
+    if same(seen, wanted) {
+        Ok(())
+    } else {
+        Err(format!("wants {}, got {}", cut(&wanted.to_string()), cut(&seen.to_string())))
+    }
 }
 
 fn is_not(seen: &Json, unwanted: &Json) -> Check {
@@ -198,7 +202,8 @@ fn environment(stdout: &str) -> Check {
 }
 
 fn refused_table(stdout: &str, wanted: &Json) -> Check {
-    let open = |name: &String| ["CREATED", "FD", "OK"].iter().any(|word| stdout.contains(&format!("'{name}': '{word}'")));
+    let open =
+        |name: &String| ["CREATED", "FD", "OK"].iter().any(|word| stdout.contains(&format!("'{name}': '{word}'")));
     match texts(wanted).into_iter().find(open) {
         Some(name) => Err(format!("`{name}` is not refused")),
         None => Ok(()),

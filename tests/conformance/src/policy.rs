@@ -67,7 +67,8 @@ impl Terms {
     /// The policy, with `/data` mounted from `data`.
     pub fn policy(&self, data: &Path) -> Result<Policy, String> {
         let text = self.toml(data);
-        Policy::parse(&text, "case.toml").map_err(|errors| format!("the policy of the case is refused: {errors}\n{text}"))
+        Policy::parse(&text, "case.toml")
+            .map_err(|errors| format!("the policy of the case is refused: {errors}\n{text}"))
     }
 
     fn toml(&self, data: &Path) -> String {

@@ -93,7 +93,8 @@ impl Report {
     fn closing(&self) -> String {
         let mut more = String::new();
         for (state, what) in [(State::Unsupported, "unsupported"), (State::NotApplicable, "not applicable")] {
-            let names: Vec<&str> = self.rows.iter().filter(|row| row.state == state).map(|row| row.id.as_str()).collect();
+            let names: Vec<&str> =
+                self.rows.iter().filter(|row| row.state == state).map(|row| row.id.as_str()).collect();
             if !names.is_empty() {
                 more.push_str(&format!("{} {what}: {}\n", names.len(), names.join(", ")));
             }

@@ -189,7 +189,8 @@ async fn known(
         rows.push(row);
     }
     if options.only.is_none() {
-        let faults = if right < bar { vec![format!("only {right} of {} are right", programs.len())] } else { Vec::new() };
+        let faults =
+            if right < bar { vec![format!("only {right} of {} are right", programs.len())] } else { Vec::new() };
         rows.push(Row {
             id: suite.to_owned(),
             suite,

@@ -2,7 +2,7 @@
 //!
 //! Answers to: `kinds`. Must not: check with anything but the product's own verifier.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ringfence::{AuditTo, Engine, Policy};
 use ringfence_audit::{Beside, Keypair, Log, LogOptions, PublicKey, Report, Verdict, sha256_hex, verify_file};
@@ -97,7 +97,7 @@ fn changed(mutation: &str, mut lines: Lines, key: &Keypair, folder: &Path) -> Re
 }
 
 /// Another log under the same key, closed at once.
-fn shorter(key: &Keypair, path: &PathBuf) -> Result<Vec<u8>, String> {
+fn shorter(key: &Keypair, path: &Path) -> Result<Vec<u8>, String> {
     let options = LogOptions { key: Some(key.clone()), ..LogOptions::default() };
     let log = Log::open_file(path, options).map_err(|error| error.to_string())?;
     log.close().map_err(|error| error.to_string())?;
@@ -106,7 +106,8 @@ fn shorter(key: &Keypair, path: &PathBuf) -> Result<Vec<u8>, String> {
 
 /// A record behind the last, chained as one without the key would.
 fn forged(lines: &Lines) -> Result<Vec<u8>, String> {
-    let text = |line: Option<&Vec<u8>>| line.map(|line| String::from_utf8_lossy(line).into_owned()).ok_or("a short log");
+    let text =
+        |line: Option<&Vec<u8>>| line.map(|line| String::from_utf8_lossy(line).into_owned()).ok_or("a short log");
     let field = |line: &str, name: &str| {
         let parsed: Json = serde_json::from_str(line).map_err(|error| error.to_string())?;
         parsed.get(name).cloned().ok_or_else(|| format!("a record has no `{name}`"))

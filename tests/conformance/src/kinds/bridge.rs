@@ -90,7 +90,8 @@ fn call_of(at: usize, step: &Json, tool: &str) -> Result<Call, String> {
 /// What became of a call, by the last record of the log.
 fn judged(sink: &MemorySink, ok: bool, name: &str, offered: &[&str]) -> &'static str {
     let text = sink.text();
-    let last = text.lines().rev().find_map(|line| Record::parse(line.as_bytes()).filter(|r| r.event.starts_with("call_")));
+    let last =
+        text.lines().rev().find_map(|line| Record::parse(line.as_bytes()).filter(|r| r.event.starts_with("call_")));
     let Some(record) = last else { return "unrecorded" };
     let rule = record.detail.get("rule").and_then(Json::as_str).unwrap_or_default();
     match record.event.as_str() {

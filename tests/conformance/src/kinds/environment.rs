@@ -71,7 +71,13 @@ fn under(condition: &str, worker: &Path, code: &str) -> Result<Json, String> {
 /// Run behind a wall at least as strong as the policy's floor, or refused with a reason.
 fn judged(condition: &str, told: &Json) -> Result<(), String> {
     let text = |key: &str| told.get(key).and_then(Json::as_str).unwrap_or_default();
-    let must_refuse = ["seccomp filter refused", "/dev/kvm missing", "wasm file missing or wrong hash", "worker binary missing", "disk full"];
+    let must_refuse = [
+        "seccomp filter refused",
+        "/dev/kvm missing",
+        "wasm file missing or wrong hash",
+        "worker binary missing",
+        "disk full",
+    ];
     let ran = text("stdout").contains("ran");
     if ran && must_refuse.contains(&condition) {
         return Err("it ran although it can't be locked in".to_owned());
@@ -209,6 +215,7 @@ fn refuse(rules: Rules, errno: i32) -> Result<(), String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
     let action = SeccompAction::Errno(u32::try_from(errno).unwrap_or(1));
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(|error| error.to_string())?;
-    let program: seccompiler::BpfProgram = filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
+    let program: seccompiler::BpfProgram =
+        filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
     apply_filter(&program).map_err(|error| error.to_string())
 }
