@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::fault::Fault;
 use super::frames::Frames;
+use super::open::Policies;
 use super::outbox::{Outbox, Reply, say_why};
 use super::remote::Questions;
 use super::request::{Frame, Method, Task};
@@ -26,6 +27,7 @@ pub(super) struct Connection {
     pub options: Options,
     pub outbox: Outbox,
     pub questions: Arc<Questions>,
+    pub policies: Policies,
     sessions: Mutex<HashMap<String, Place>>,
     tasks: Mutex<JoinSet<()>>,
     greeted: Once,
@@ -48,6 +50,7 @@ impl Connection {
             options,
             outbox,
             questions: Arc::default(),
+            policies: Policies::default(),
             sessions: Mutex::default(),
             tasks: Mutex::default(),
             greeted: Once::new(),

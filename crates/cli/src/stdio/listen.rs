@@ -56,7 +56,9 @@ async fn free(path: &Path) -> Result<(), String> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error.to_string()),
-        Ok(found) if !found.file_type().is_socket() => return Err("something else is there; give another path".to_owned()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err("something else is there; give another path".to_owned());
+        }
         Ok(_) => {}
     }
     match UnixStream::connect(path).await {

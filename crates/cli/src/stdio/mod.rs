@@ -19,6 +19,11 @@ mod remote;
 mod request;
 mod work;
 
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 //!
 //! Answers to: `connection` and `work`, which open sessions by a plan. Must not: loosen anything that the policy says.
 
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ringfence_bridge::Registry;
 use ringfence_policy::{LimitOverrides, Policy};
@@ -20,6 +21,8 @@ use super::request::{Open, PolicyFrom};
 
 /// A policy file is not longer than this.
 const LONGEST_POLICY: u64 = 1 << 20;
+/// How many policies are remembered.
+const MOST_KNOWN: usize = 8;
 
 /// What sessions are opened by; a fork opens more by the same plan.
 pub(super) struct Plan {
@@ -34,13 +37,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(engine: &Engine, options: &Options, open: Open) -> Result<Self, Fault> {
-        let mut policy = policy(open.policy)?;
+    pub fn new(engine: &Engine, options: &Options, policies: &Policies, open: Open) -> Result<Self, Fault> {
+        let mut policy = policies.read(open.policy)?;
         if let Some(tier) = open.tier {
             let tier: TierName = tier.parse().map_err(|error| Fault::request(format!("{error}")))?;
             policy = policy.with_tier(tier).map_err(|errors| Fault::request(errors.to_string()))?;
         }
-        policy = policy.with_limits(limits(&open.limits)?).map_err(|errors| Fault::request(errors.to_string()))?;
+        if !open.limits.is_empty() {
+            policy = policy.with_limits(limits(&open.limits)?).map_err(|errors| Fault::request(errors.to_string()))?;
+        }
         let tenant = match open.tenant {
             Some(tenant) => tenant.parse().map_err(|error| Fault::request(format!("{error}")))?,
             None => Tenant::local(),
@@ -73,16 +78,61 @@ impl Plan {
     }
 }
 
-fn policy(from: Option<PolicyFrom>) -> Result<Policy, Fault> {
-    match from {
-        None => Ok(Policy::closed().allowing_declared_functions()),
-        Some(PolicyFrom::Text(text)) => Ok(Policy::parse(&text, "policy")?),
-        Some(PolicyFrom::Path(path)) => {
-            let text = read(&path).map_err(|why| Fault::policy(format!("the policy `{path}` can't be read: {why}")))?;
-            let policy = Policy::parse(&text, &path)?;
-            Ok(policy.with_paths_from(Path::new(&path).parent().unwrap_or(Path::new(""))))
+/// The policies that were read last: a client opens many sessions under few, and reading one takes longer than all
+/// the rest of opening.
+#[derive(Default)]
+pub(super) struct Policies(Mutex<VecDeque<Known>>);
+
+struct Known {
+    origin: Option<String>,
+    text: String,
+    policy: Policy,
+}
+
+impl Policies {
+    fn read(&self, from: Option<PolicyFrom>) -> Result<Policy, Fault> {
+        let (origin, text) = match from {
+            None => return Ok(unnamed().clone()),
+            Some(PolicyFrom::Text(text)) => (None, text),
+            Some(PolicyFrom::Path(path)) => {
+                let text = read(&path);
+                let text = text.map_err(|why| Fault::policy(format!("the policy `{path}` can't be read: {why}")))?;
+                (Some(path), text)
+            }
+        };
+        if let Some(policy) = self.known(origin.as_deref(), &text) {
+            return Ok(policy);
         }
+        let policy = match &origin {
+            None => Policy::parse(&text, "policy")?,
+            Some(path) => {
+                let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+                Policy::parse(&text, path)?.with_paths_from(folder)
+            }
+        };
+        self.keep(Known { origin, text, policy: policy.clone() });
+        Ok(policy)
     }
+
+    fn known(&self, origin: Option<&str>, text: &str) -> Option<Policy> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|known| known.origin.as_deref() == origin && known.text == text)?;
+        Some(found.policy.clone())
+    }
+
+    fn keep(&self, policy: Known) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() == MOST_KNOWN {
+            known.pop_front();
+        }
+        known.push_back(policy);
+    }
+}
+
+/// The policy of a client that names none: closed, but for the functions that it declares itself.
+fn unnamed() -> &'static Policy {
+    static UNNAMED: OnceLock<Policy> = OnceLock::new();
+    UNNAMED.get_or_init(|| Policy::closed().allowing_declared_functions())
 }
 
 fn read(path: &str) -> Result<String, String> {

@@ -57,9 +57,8 @@ pub(super) enum Task {
 }
 
 impl Method {
-    const ALL: [&str; 12] = [
-        "hello", "open", "run", "snapshot", "restore", "fork", "put", "get", "list", "remove", "cancel", "close",
-    ];
+    const ALL: [&str; 12] =
+        ["hello", "open", "run", "snapshot", "restore", "fork", "put", "get", "list", "remove", "cancel", "close"];
 
     /// Reads a request by its method's rules.
     pub fn read(method: Option<&str>, given: Json) -> Result<Self, Fault> {

@@ -57,7 +57,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Opens a session, answers with its name, and works for it to its end.
     pub async fn open(connection: Arc<Connection>, reply: Reply, open: Box<Open>, snapshot: Option<Vec<u8>>) {
-        let opened = match Plan::new(&connection.engine, &connection.options, *open) {
+        let opened = match Plan::new(&connection.engine, &connection.options, &connection.policies, *open) {
             Ok(plan) => Self::begin(&connection, &Arc::new(plan), snapshot.as_deref()).await,
             Err(fault) => Err(fault),
         };
