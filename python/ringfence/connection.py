@@ -259,8 +259,8 @@ class Connection:
         elif type(frame.get("approve")) is int:
             self._outbox.append(pack({"answer": frame["approve"], "value": False}))
         elif frame.get("id", 0) is None and isinstance(frame.get("error"), dict):
-            why = f"{self._transport.name} ended the connection: {frame['error'].get('message')}"
-            self.fail(lambda: ProtocolError(why))
+            said = f"{self._transport.name} ended the connection: {frame['error'].get('message')}"
+            self.fail(lambda: ProtocolError(said))
         elif "id" not in frame and "event" not in frame:
             raise ProtocolError("a frame that is neither an answer, a call nor an event")
 
