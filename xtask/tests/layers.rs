@@ -108,7 +108,8 @@ fn faults(manifests: &[Manifest]) -> Vec<String> {
 fn read(manifest: &Path) -> Manifest {
     let text = fs::read_to_string(manifest).expect("a manifest is readable");
     let table: toml::Table = text.parse().expect("a manifest is TOML");
-    let name = table["package"]["name"].as_str().expect("a package has a name").to_owned();
+    let name = table.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
+    let name = name.expect("a package has a name").to_owned();
     let of = |tables: Vec<&toml::Table>, key: &str| -> Vec<String> {
         let dependencies = tables.into_iter().filter_map(|table| table.get(key)?.as_table());
         let names = dependencies.flatten().map(|(name, value)| match value.get("package") {
