@@ -10,7 +10,7 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use ringfence_audit::event::{ApprovalAnswered, ApprovalAsked, CallAnswered, CallDenied, CallOutcome, CallPermitted};
 use ringfence_audit::{AuditError, Entry, Event, Log, REDACTED, Scope};
-use ringfence_policy::{ApprovalNeed, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
+use ringfence_policy::{ApprovalNeed, ArgumentFault, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
 use ringfence_types::json::to_json;
 use ringfence_types::{Call, CallId, GuestError, Value};
 use serde_json::{Map, Value as Json};
@@ -128,13 +128,20 @@ impl Bridge {
             return Err(Refused::policy(message, "functions"));
         };
         let bound = bind(spec, call.args, call.kwargs).map_err(|fault| Refused::arguments(fault.to_string()))?;
-        self.schemas.check_arguments(name, &bound).map_err(|fault| Refused::arguments(fault.to_string()))?;
+        self.schemas.check_arguments(name, &bound).map_err(|fault| self.wrong_argument(name, fault))?;
         let permit = self
             .grant
             .permit(&Effect::Call { function: name, arguments: &bound })
             .map_err(|denial| Refused::policy(denial.to_string(), format!("functions.{name}")))?;
         self.use_up(name)?;
         Ok((function, permit))
+    }
+
+    /// What is wrong with an argument, without its value where the policy keeps that out of the log.
+    fn wrong_argument(&self, name: &str, fault: ArgumentFault) -> Refused {
+        let redacted = self.grant.redact(name, fault.argument());
+        let fault = if redacted { fault.without_value() } else { fault };
+        Refused::arguments(fault.to_string())
     }
 
     /// Counts a call that is allowed otherwise against the session's number and the tenant's rate.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ringfence_policy::{Permit, unbind};
-use ringfence_types::json::{from_json, to_json};
+use ringfence_types::json::{from_json, to_plain};
 use ringfence_types::{Default as ParameterDefault, FunctionSpec, Parameter, ParameterKind, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -188,7 +188,7 @@ where
     }
 
     fn call(&self, call: Permitted) -> Boxed<'_, Result<Value, HostError>> {
-        let arguments = call.arguments().iter().map(|(name, value)| (name.clone(), to_json(value))).collect();
+        let arguments = call.arguments().iter().map(|(name, value)| (name.clone(), to_plain(value))).collect();
         match (self.body)(Json::Object(arguments)) {
             Ok(running) => running,
             Err(error) => Box::pin(async { Err(error) }),

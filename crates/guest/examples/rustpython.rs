@@ -25,7 +25,12 @@ impl Host for Console {
         Err(GuestError { exception: "PermissionError".to_owned(), message: call.function })
     }
     fn defer(&mut self, _: Call) {}
-    fn wait(&mut self, _: &[CallId], _: Option<Duration>, _: &dyn Pause) -> Option<(CallId, Result<Value, GuestError>)> {
+    fn wait(
+        &mut self,
+        _: &[CallId],
+        _: Option<Duration>,
+        _: &dyn Pause,
+    ) -> Option<(CallId, Result<Value, GuestError>)> {
         None
     }
     fn sleep(&mut self, duration: Duration) {
@@ -56,7 +61,11 @@ fn run_all() -> bool {
     let mut host = Console(Files::new(1 << 20));
     let mut good = true;
     for path in std::env::args().skip(1) {
-        let code = if let Some(code) = path.strip_prefix("-c") { code.to_owned() } else { std::fs::read_to_string(&path).unwrap_or_default() };
+        let code = if let Some(code) = path.strip_prefix("-c") {
+            code.to_owned()
+        } else {
+            std::fs::read_to_string(&path).unwrap_or_default()
+        };
         let began = Instant::now();
         let ended = engine.run(&Source::new(code), &mut host);
         good &= matches!(ended, Ended::Done(_));

@@ -115,8 +115,7 @@ fn engines(can: &Capabilities, program: Option<&Program>, wanted: Option<Engine>
             Fit::Doubtful { .. } if last => found.push(info.engine),
             Fit::Doubtful { why } => reasons.push(format!("{}: {why}", info.engine.as_str())),
             Fit::Unsupported { feature, line } => {
-                let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
-                reasons.push(format!("{}: {feature}{line}", info.engine.as_str()));
+                reasons.push(format!("{}: {feature} (line {line})", info.engine.as_str()));
             }
         }
     }

@@ -8,17 +8,21 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use ringfence_analysis::{Fit, fit};
 use ringfence_audit::Event as Record;
 use ringfence_audit::event::TierMoved;
 use ringfence_bridge::{Answered, BridgeFault};
 use ringfence_tier::{Event, TierFault, Turn};
-use ringfence_types::{Call, CallId, LimitHit, LimitKind, Source, Stream, Value};
+use ringfence_types::{Call, CallId, GuestError, LimitHit, LimitKind, Source, Status, Stream, Value};
 
 use crate::choose::Candidate;
 use crate::deadline::Deadline;
 use crate::error::{RunError, SessionError};
 use crate::replay::{Diverged, Replay};
 use crate::run::{End, Run, Watch};
+
+const CANT_MOVE: &str = "this needs the engine `rustpython`, and what the session did so far can't be repeated there; \
+                         open the session with that engine";
 
 /// One run's driver.
 pub(crate) struct Drive<'r, 'a> {
@@ -68,6 +72,11 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
         let first = match source {
             Some(source) => {
+                if let Some(why) = self.outgrown()
+                    && !self.move_before(why).await?
+                {
+                    return Ok(End::Unsupported(CANT_MOVE.to_owned()));
+                }
                 self.run.session.history.begin(&source);
                 self.feed(source)
             }
@@ -83,6 +92,54 @@ impl<'r, 'a> Drive<'r, 'a> {
     fn feed(&self, mut source: Source) -> Turn {
         source.engine = self.run.session.open.as_ref().and_then(|open| open.engine);
         Turn::Feed(source)
+    }
+
+    /// Why this snippet of a session needs the next engine, where it does and there is one.
+    fn outgrown(&self) -> Option<String> {
+        let session = &self.run.session;
+        let engine = session.open.as_ref()?.engine?;
+        session.choice.candidates.get(1)?;
+        match fit(self.run.program.as_ref()?, engine) {
+            Fit::Right => None,
+            Fit::Unsupported { feature, line } => Some(format!("line {line} needs {feature}")),
+            Fit::Doubtful { why } => Some(why),
+        }
+    }
+
+    /// Moves the session to the next engine before a snippet. Whether its past could be repeated there.
+    async fn move_before(&mut self, why: String) -> Result<bool, RunError> {
+        let session = &mut self.run.session;
+        if !session.history.is_whole() {
+            return Ok(false);
+        }
+        session.choice.candidates.remove(0);
+        let (next, past) = (session.choice.candidates.first().cloned(), session.history.replays());
+        let Some(next) = next else { return Ok(false) };
+        let moved = self.transfer(&next, why, past).await?;
+        if !moved {
+            self.run.session.end(Status::Crashed, None, CANT_MOVE.to_owned());
+        }
+        Ok(moved)
+    }
+
+    /// Opens a cell of the next engine and repeats what the session did so far.
+    async fn transfer(&mut self, next: &Candidate, why: String, past: Vec<(Source, Replay)>) -> Result<bool, RunError> {
+        let from = self.run.session.open.as_ref().map_or(next.tier.name(), |open| open.tier);
+        self.run.record(Record::TierMoved(TierMoved { from, to: next.tier.name(), why }))?;
+        match self.run.session.open(next).await {
+            Ok(()) => {}
+            Err(SessionError::Audit(error)) => return Err(error.into()),
+            Err(_) => return Ok(false),
+        }
+        if let (Some(deadline), Some(open)) = (&mut self.run.deadline, &self.run.session.open) {
+            deadline.moved(&open.meter);
+        }
+        for (source, replay) in past {
+            if !self.repeat(source, replay).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     async fn until_end(&mut self, first: Turn) -> Result<End, RunError> {
@@ -227,7 +284,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         );
     }
 
-    fn answer(&mut self, id: CallId, result: Result<Value, ringfence_types::GuestError>) -> Next {
+    fn answer(&mut self, id: CallId, result: Result<Value, GuestError>) -> Next {
         if let Some(call) = self.outstanding.remove(&id) {
             self.run.session.history.answered(&call, &result);
         }
@@ -311,11 +368,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             Some(second) => Ok(second),
             None => {
                 // The state that the first engine left is gone; what it said of this run stays true.
-                self.run.session.end(
-                    ringfence_types::Status::Crashed,
-                    None,
-                    "the run could not be repeated in the fuller engine".to_owned(),
-                );
+                self.run.session.end(Status::Crashed, None, CANT_MOVE.to_owned());
                 Ok(end)
             }
         }
@@ -323,22 +376,10 @@ impl<'r, 'a> Drive<'r, 'a> {
 
     /// Brings another cell to the same place and goes on. `None`: it went another way.
     async fn again(&mut self, next: &Candidate, why: String) -> Result<Option<End>, RunError> {
-        let from = self.run.session.open.as_ref().map_or(next.tier.name(), |open| open.tier);
-        self.run.record(Record::TierMoved(TierMoved { from, to: next.tier.name(), why }))?;
-        match self.run.session.open(next).await {
-            Ok(()) => {}
-            Err(SessionError::Audit(error)) => return Err(error.into()),
-            Err(_) => return Ok(None),
-        }
-        if let (Some(deadline), Some(open)) = (&mut self.run.deadline, &self.run.session.open) {
-            deadline.moved(&open.meter);
-        }
         let mut past = self.run.session.history.replays();
         let Some((source, replay)) = past.pop() else { return Ok(None) };
-        for (source, replay) in past {
-            if !self.repeat(source, replay).await? {
-                return Ok(None);
-            }
+        if !self.transfer(next, why, past).await? {
+            return Ok(None);
         }
         self.run.session.history.restart();
         self.run.calls = 0;

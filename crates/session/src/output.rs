@@ -34,7 +34,14 @@ impl Output {
     pub fn new(cap: u64) -> Self {
         let whole = usize::try_from(cap).unwrap_or(usize::MAX);
         let head = whole / 2;
-        Self { cap, head_left: head, tail_room: whole - head, total: 0, stdout: Kept::default(), stderr: Kept::default() }
+        Self {
+            cap,
+            head_left: head,
+            tail_room: whole - head,
+            total: 0,
+            stdout: Kept::default(),
+            stderr: Kept::default(),
+        }
     }
 
     /// Takes output in. Gives the part that is still within the cap, for whoever watches.

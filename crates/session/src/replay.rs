@@ -123,7 +123,8 @@ impl Replay {
         if self.answers.is_empty() {
             return Ok(None);
         }
-        let same = |past: &Answered| past.function == call.function && past.args == call.args && past.kwargs == call.kwargs;
+        let same =
+            |past: &Answered| past.function == call.function && past.args == call.args && past.kwargs == call.kwargs;
         let at = self.answers.iter().position(same).ok_or(Diverged)?;
         Ok(self.answers.remove(at).map(|past| past.result))
     }

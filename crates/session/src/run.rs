@@ -2,11 +2,12 @@
 //!
 //! Answers to: `session`. Must not: let an outcome leave before the closing record is written.
 
-use ringfence_analysis::{Program, analyze};
+use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze_in};
 use ringfence_audit::event::{RunClosed, RunStarted, TierChosen};
 use ringfence_audit::{Event, Scope};
 use ringfence_types::{
-    AuditSpan, Call, GuestException, LimitHit, LimitKind, MimeBundle, Outcome, RunId, Source, Status, Stream, Usage, Value,
+    AuditSpan, Call, GuestException, LimitHit, LimitKind, MimeBundle, Outcome, RunId, Source, Status, Stream,
+    TraceFrame, Usage, Value,
 };
 
 use crate::deadline::Deadline;
@@ -59,6 +60,8 @@ pub(crate) enum End {
     Raised(GuestException),
     Denied(String),
     Limited(LimitHit),
+    /// Too large to be looked at: nothing of it ran, and the session goes on.
+    Refused(LimitHit, String),
     Unsupported(String),
     Killed(String),
     Crashed(String),
@@ -99,6 +102,7 @@ pub(crate) struct Run<'a> {
     pub deadline: Option<Deadline>,
     pub shown: Vec<MimeBundle>,
     pub calls: u32,
+    pub program: Option<Program>,
     first: Option<u64>,
     last: Option<u64>,
     closed: bool,
@@ -121,6 +125,7 @@ impl<'a> Run<'a> {
             deadline: None,
             shown: Vec::new(),
             calls: 0,
+            program: None,
             first: None,
             last: None,
             closed: false,
@@ -150,14 +155,14 @@ impl<'a> Run<'a> {
         }
         match source {
             Some(source) if self.session.open.is_none() => self.choose_and_open(source).await,
-            Some(source) => Ok(program(source).map(drop)),
+            Some(source) => Ok(program(source, self.session).map(|program| self.program = Some(program))),
             None if self.session.restoring.is_some() => Ok(Ok(())),
             None => Ok(Err(End::Denied("there is no run to go on with".to_owned()))),
         }
     }
 
     async fn choose_and_open(&mut self, source: &Source) -> Result<Result<(), End>, RunError> {
-        let program = match program(source) {
+        let program = match program(source, self.session) {
             Ok(program) => program,
             Err(end) => return Ok(Err(end)),
         };
@@ -172,6 +177,7 @@ impl<'a> Run<'a> {
         };
         self.record(Event::TierChosen(chosen))?;
         let Some(candidate) = candidate else { return Ok(Err(End::Unsupported(self.why_none()))) };
+        self.program = Some(program);
         match self.session.open(&candidate).await {
             Ok(()) => Ok(Ok(())),
             Err(SessionError::Audit(error)) => Err(RunError::Audit(error)),
@@ -195,10 +201,11 @@ impl<'a> Run<'a> {
         let usage = self.usage();
         let mut outcome = self.outcome(&end, usage);
         if matches!(end, End::Limited(_) | End::Killed(_) | End::Crashed(_) | End::Paused(..)) {
-            let why = outcome.reason.clone().unwrap_or_else(|| format!("an earlier run was {}", outcome.status.as_str()));
+            let why =
+                outcome.reason.clone().unwrap_or_else(|| format!("an earlier run was {}", outcome.status.as_str()));
             self.session.end(outcome.status, outcome.limit, why);
         }
-        if let End::Limited(hit) = &end {
+        if let End::Limited(hit) | End::Refused(hit, _) = &end {
             self.record(Event::LimitStruck(*hit))?;
         }
         if let End::Killed(by) = &end {
@@ -263,6 +270,10 @@ impl<'a> Run<'a> {
                 outcome.limit = Some(*hit);
                 (Status::Limited, Some(limit_text(hit)))
             }
+            End::Refused(hit, why) => {
+                outcome.limit = Some(*hit);
+                (Status::Limited, Some(why.clone()))
+            }
             End::Denied(why) => (Status::Denied, Some(why.clone())),
             End::Unsupported(why) => (Status::Unsupported, Some(why.clone())),
             End::Killed(why) => (Status::Killed, Some(why.clone())),
@@ -297,10 +308,32 @@ fn closed(outcome: &Outcome) -> RunClosed {
 }
 
 /// What the program needs, found before anything of it runs.
-fn program(source: &Source) -> Result<Program, End> {
-    analyze(&source.code).map_err(|fault| {
-        let (allowed, reached) = fault.bounds();
-        End::Limited(LimitHit { kind: LimitKind::Size, allowed, reached })
+fn program(source: &Source, session: &mut Session) -> Result<Program, End> {
+    session.names.extend(source.inputs.iter().map(|(name, _)| name.clone()));
+    let known: Vec<&str> = session.names.iter().map(String::as_str).collect();
+    let analyzed = analyze_in(&source.code, &known);
+    if let Ok(program) = &analyzed {
+        session.names.extend(program.names_set.iter().cloned());
+    }
+    analyzed.map_err(|fault| match fault {
+        SourceFault::TooLarge { bytes } => {
+            let hit = LimitHit { kind: LimitKind::Size, allowed: MAX_SOURCE as u64, reached: bytes as u64 };
+            End::Refused(hit, fault.to_string())
+        }
+        // As CPython does: the program learns of it as of any other fault of its syntax.
+        SourceFault::TooDeep(deep) => End::Raised(GuestException {
+            kind: "SyntaxError".to_owned(),
+            message: deep.to_string(),
+            frames: vec![TraceFrame {
+                file: source.file.clone(),
+                line: deep.line,
+                function: "<module>".to_owned(),
+                source: None,
+            }],
+            cause: None,
+            notes: Vec::new(),
+            exit_code: None,
+        }),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Answers to: the front doors. Must not: hand its cell to anyone, or outlive its limits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ringfence_audit::event::{CellOpened, EnforcementLevel, EnforcementLine, SessionClosed, Snapshot};
@@ -44,6 +45,8 @@ pub struct Session {
     pub(crate) history: History,
     pub(crate) restoring: Option<(Interpreter, Vec<u8>)>,
     pub(crate) ended: Option<Ended>,
+    /// Names that inputs and snippets have set so far.
+    pub(crate) names: BTreeSet<String>,
     staged: Vec<FileOp>,
     lifetime_end: Instant,
     idle_since: Instant,
@@ -102,6 +105,7 @@ impl Session {
             history: History::default(),
             restoring: None,
             ended: None,
+            names: BTreeSet::new(),
             staged: Vec::new(),
             idle_since: now,
             idle_timer: None,
@@ -229,7 +233,8 @@ impl Session {
             let wanted = self.wanted.or(Some(Interpreter::Rustpython));
             self.choice = choose(&self.engine.0.tiers, &self.grant, None, wanted).await;
             let candidate = self.choice.candidates.first().cloned();
-            let candidate = candidate.ok_or_else(|| SessionError::Unsupported("no allowed tier has files".to_owned()))?;
+            let candidate =
+                candidate.ok_or_else(|| SessionError::Unsupported("no allowed tier has files".to_owned()))?;
             self.open(&candidate).await?;
         }
         match self.step(Turn::Files(op)).await? {
@@ -354,7 +359,8 @@ impl Drop for Session {
         self.busy();
         self.open = None;
         self.engine.0.table.remove(self.grant.session());
-        let reason = self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
+        let reason =
+            self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
         // A log that can't be written has failed for good; every later run says so.
         let _ = self.engine.record(&self.scope, Event::SessionClosed(SessionClosed { reason, runs: self.runs }));
     }

@@ -91,6 +91,7 @@ impl Zygote {
             .arg0("ringfence-worker")
             .args([HIDDEN_ARGUMENT, engine.as_str()])
             .env_clear()
+            .env("TZ", "UTC")
             .current_dir("/")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())

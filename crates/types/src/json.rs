@@ -48,6 +48,34 @@ pub fn to_json(value: &Value) -> Json {
     }
 }
 
+/// Writes a value as untagged JSON, for a receiver that knows the types: sequences and sets are arrays, records and
+/// dictionaries with text keys are objects, everything that JSON lacks is text.
+pub fn to_plain(value: &Value) -> Json {
+    let array = |items: &[Value]| Json::Array(items.iter().map(to_plain).collect());
+    match value {
+        Value::Bytes(bytes) => json!(STANDARD.encode(bytes)),
+        Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => array(items),
+        Value::Date(text) | Value::DateTime(text) | Value::Time(text) | Value::Decimal(text) | Value::Path(text) => {
+            json!(text)
+        }
+        Value::Uuid(bytes) => json!(uuid_text(bytes)),
+        Value::Record(record) => record.fields.iter().map(|(name, value)| (name.clone(), to_plain(value))).collect(),
+        Value::Dict(pairs) => {
+            let field = |(key, value): &(Value, Value)| match key {
+                Value::Str(key) => Some((key.clone(), to_plain(value))),
+                _ => None,
+            };
+            let pair = |(key, value): &(Value, Value)| json!([to_plain(key), to_plain(value)]);
+            let fields = pairs.iter().map(field).collect::<Option<Map<String, Json>>>();
+            fields.map_or_else(|| pairs.iter().map(pair).collect(), Json::Object)
+        }
+        Value::BigInt(number) => json!(number.to_string()),
+        Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::TimeDelta { .. } => {
+            to_json(value)
+        }
+    }
+}
+
 fn float_name(number: f64) -> &'static str {
     if number.is_nan() {
         "nan"

@@ -55,7 +55,9 @@ fn parse_with_units(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 fn print_with_units(amount: u64, units: &[(&str, u64)], smallest: &str) -> String {
     units
         .iter()
-        .filter(|(unit, factor)| amount >= *factor && amount.is_multiple_of(*factor) && !matches!(*unit, "GB" | "MB" | "KB"))
+        .filter(|(unit, factor)| {
+            amount >= *factor && amount.is_multiple_of(*factor) && !matches!(*unit, "GB" | "MB" | "KB")
+        })
         .max_by_key(|(_, factor)| *factor)
         .map_or_else(|| format!("{amount}{smallest}"), |(unit, factor)| format!("{}{unit}", amount / factor))
 }

@@ -77,13 +77,8 @@ fn nearest(numerator: &BigUint, denominator: &BigUint) -> f64 {
     let mut exponent = (above - PRECISION).max(LOWEST);
     let (mut quotient, mut exact) = divide(numerator, denominator, exponent);
     if quotient.bits() as i64 > PRECISION {
-        exact &= quotient.is_even();
-        let odd_half = quotient.is_odd();
-        quotient >>= 1u32;
         exponent += 1;
-        // The bit that fell off is the half; `rest` says whether anything lies below it.
-        let (_, rest_is_zero) = divide(numerator, denominator, exponent - 1);
-        return pack(round(&quotient, odd_half, !rest_is_zero), exponent);
+        (quotient, exact) = divide(numerator, denominator, exponent);
     }
     if exact {
         return pack(quotient.to_u64().unwrap_or(u64::MAX), exponent);

@@ -51,7 +51,7 @@ fn ties_go_to_even_and_anything_above_a_tie_goes_up() {
     check_big(two_to(54) + 2, BigInt::from(2), 9_007_199_254_740_992.0);
     check_big((two_to(53) + 1) * two_to(200) + 1, two_to(200), 9_007_199_254_740_994.0);
     check_big((two_to(53) + 1) * two_to(200) - 1, two_to(200), 9_007_199_254_740_992.0);
-    check_big(-(two_to(53) + 3), one, -9_007_199_254_740_996.0);
+    check_big(-two_to(53) - 3, one, -9_007_199_254_740_996.0);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_ends_of_the_range_are_right() {
     check_big(largest.clone(), BigInt::one(), f64::MAX);
     check_big(&largest + two_to(969), BigInt::one(), f64::MAX);
     check_big(&largest + two_to(970), BigInt::one(), f64::INFINITY);
-    check_big(-(&largest + two_to(970)), BigInt::one(), f64::NEG_INFINITY);
+    check_big(-&largest - two_to(970), BigInt::one(), f64::NEG_INFINITY);
     check_big(BigInt::one(), two_to(1074), f64::from_bits(1));
     check_big(BigInt::one(), two_to(1075), 0.0);
     check_big(BigInt::from(3), two_to(1076), f64::from_bits(1));

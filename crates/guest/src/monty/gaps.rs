@@ -75,12 +75,38 @@ pub(super) const BUILTINS: &[&str] = &[
     "Warning",
 ];
 
-/// Parts of the `TypeError`s that monty raises for what it has not built yet.
-pub(super) const TYPE_ERRORS: &[&str] = &[
+/// Parts of the errors that monty raises for what it has not built yet.
+pub(super) const ERRORS: &[&str] = &[
     "'file' argument is not supported",
     "type() bases are not supported",
     "can only be called with zero or one string argument",
-    "exceptions can only be called with",
+    "not slice",
+    "object is not an iterator",
+    "type int doesn't define __round__ method",
+    "float() argument must be a string or a real number, not 'int'",
+    "must be real number, not int",
+    "int too large to convert to factorial",
+    "cannot use 'set' as",
+    "cannot convert 'list' object to bytes",
+];
+
+/// Types between which monty has every operator that CPython has, but for those told elsewhere.
+pub(super) const PLAIN: &[&str] = &[
+    "int",
+    "float",
+    "bool",
+    "str",
+    "bytes",
+    "list",
+    "tuple",
+    "dict",
+    "NoneType",
+    "set",
+    "frozenset",
+    "range",
+    "type",
+    "function",
+    "builtin_function_or_method",
 ];
 
 /// Methods and attributes of CPython's own types.

@@ -3,7 +3,7 @@
 //! Answers to: the engine, when a snippet ends by an exception. Must not: report a gap of monty's as the program's
 //! own fault where the gap can be told; a wrong guess in the other direction costs a second run on the other engine.
 
-use monty_types::{ExcType, MontyException, StackFrame};
+use monty_types::{ExcType, MontyException, MontyObject, StackFrame};
 use ringfence_types::{GuestError, GuestException, TraceFrame};
 
 use super::gaps;
@@ -37,7 +37,10 @@ pub(super) fn from_host(error: &GuestError) -> MontyException {
 
 fn guest_exception(exception: &MontyException, files: &[String]) -> GuestException {
     let name = exception.exc_type().to_string();
-    let message = exception.message().unwrap_or_default().to_owned();
+    let message = match exception.exc_type() {
+        ExcType::KeyError => key_text(exception.message()),
+        _ => exception.message().unwrap_or_default().to_owned(),
+    };
     let exit_code = (exception.exc_type() == ExcType::SystemExit).then(|| match exception.message() {
         None | Some("None") => 0,
         Some(code) => code.parse().unwrap_or(1),
@@ -50,6 +53,15 @@ fn guest_exception(exception: &MontyException, files: &[String]) -> GuestExcepti
         notes: Vec::new(),
         exit_code,
     }
+}
+
+/// The `str()` of a `KeyError`, which is its key's repr. Monty keeps the text of the key only, so a text that reads
+/// like a number or a tuple is taken for one.
+fn key_text(key: Option<&str>) -> String {
+    let Some(key) = key else { return String::new() };
+    let other =
+        key.parse::<f64>().is_ok() || key.starts_with(['(', '\'', '"']) || matches!(key, "None" | "True" | "False");
+    if other { key.to_owned() } else { MontyObject::String(key.to_owned()).py_repr() }
 }
 
 fn trace_frame(frame: &StackFrame, files: &[String]) -> TraceFrame {
@@ -88,26 +100,35 @@ fn lacking(exception: &MontyException) -> Option<String> {
         }
         ExcType::AttributeError if names.len() == 2 => missing_attribute(message, name, names.get(1)?),
         ExcType::NameError if gaps::BUILTINS.contains(&name) => Some(format!("the built-in name {name}")),
-        ExcType::TypeError if gaps::TYPE_ERRORS.iter().any(|mark| message.contains(mark)) => {
+        ExcType::TypeError | ExcType::OverflowError if gaps::ERRORS.iter().any(|mark| message.contains(mark)) => {
             Some(format!("what raised `{}`", clip(message)))
         }
-        ExcType::TypeError if message.starts_with("unsupported operand type(s) for") && numbers_only(&names) => {
-            Some("arithmetic between int and bool".to_owned())
+        ExcType::TypeError if message.contains("not supported between") || message.contains("unsupported operand") => {
+            missing_operator(message, &names)
         }
         _ => None,
     }
 }
 
 fn missing_attribute(message: &str, owner: &str, attribute: &str) -> Option<String> {
-    if message.starts_with("module ") {
+    if owner == "module" || message.starts_with("module ") || attribute.starts_with("__") {
         return Some(format!("{owner}.{attribute}"));
     }
     let known = gaps::METHODS.iter().find(|(kind, _)| *kind == owner)?;
     known.1.split(' ').any(|method| method == attribute).then(|| format!("{owner}.{attribute}"))
 }
 
-fn numbers_only(types: &[&str]) -> bool {
-    !types.is_empty() && types.iter().all(|name| matches!(*name, "int" | "bool" | "float"))
+/// Operators that CPython has: between numbers, `%` on text, `|` on dicts, orders of sets, and whatever a class of the
+/// program's or of a module's may define.
+fn missing_operator(message: &str, names: &[&str]) -> Option<String> {
+    let operands = if message.starts_with("unsupported") { names } else { names.get(1..)? };
+    let all = |kinds: &[&str]| operands.iter().all(|operand| kinds.contains(operand));
+    let gap = all(&["int", "bool", "float"])
+        || all(&["set", "frozenset"])
+        || (message.contains(" for |") && all(&["dict"]))
+        || (message.contains(" for %") && operands.first().is_some_and(|left| matches!(*left, "str" | "bytes")))
+        || operands.iter().any(|operand| !gaps::PLAIN.contains(operand));
+    gap.then(|| format!("what raised `{}`", clip(message)))
 }
 
 /// Whether the innermost frame stands at a `raise` or `assert` of the program's own.

@@ -197,7 +197,11 @@ fn exit_code(error: &PyBaseExceptionRef, vm: &VirtualMachine, depth: usize) -> O
     Some(1)
 }
 
-fn attribute(error: &PyBaseExceptionRef, name: &'static str, vm: &VirtualMachine) -> Option<rustpython_vm::PyObjectRef> {
+fn attribute(
+    error: &PyBaseExceptionRef,
+    name: &'static str,
+    vm: &VirtualMachine,
+) -> Option<rustpython_vm::PyObjectRef> {
     error.as_object().get_attr(name, vm).ok()
 }
 

@@ -88,6 +88,24 @@ class Loop(asyncio.base_events.BaseEventLoop):
         pass
 
 
+def _absent(module):
+    """A method that needs a module which no session has; the engine reports it by that module's name."""
+
+    def method(self, *args, **kwargs):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    return method
+
+
+for _name in (
+    "create_connection create_server create_datagram_endpoint create_unix_connection create_unix_server getaddrinfo "
+    "getnameinfo sock_recv sock_sendall sock_connect sock_accept add_reader add_writer start_tls sendfile"
+).split():
+    setattr(Loop, _name, _absent("socket"))
+for _name in "subprocess_exec subprocess_shell connect_read_pipe connect_write_pipe".split():
+    setattr(Loop, _name, _absent("subprocess"))
+
+
 class Executor(concurrent.futures.Executor):
     """A thread pool for a session with one thread: what is submitted is run at once."""
 

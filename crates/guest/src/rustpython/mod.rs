@@ -12,6 +12,7 @@ mod missing;
 mod natives;
 mod nesting;
 mod outgoing;
+mod rehearsal;
 mod sys;
 mod warm;
 
@@ -39,6 +40,16 @@ impl RustPython {
     pub fn new(warm: Warm) -> Self {
         let scope = warm.scope.clone();
         Self { warm, scope, snippets: Snippets::default() }
+    }
+
+    /// Takes new entropy, so that nothing random is shared by two sessions, and touches the memory that a first
+    /// snippet needs. To be called in a process that was forked from a warm one, before it is given to a session.
+    pub fn reseed(&mut self) -> Result<(), NotWarm> {
+        rehearsal::rehearse(&self.warm.interpreter, 1);
+        self.warm.interpreter.enter(|vm| match helpers() {
+            Some(helpers) => helpers.reseed.call((), vm).map(|_| ()).map_err(|error| NotWarm::of(&error, vm)),
+            None => Ok(()),
+        })
     }
 }
 
@@ -147,15 +158,3 @@ fn finish(vm: &VirtualMachine) -> PyResult<()> {
     helpers.end.call((), vm)?;
     Ok(())
 }
-
-/// Takes new entropy in a process that was forked from a warm one: nothing random may be shared by two sessions.
-impl RustPython {
-    /// To be called in the child after the fork, before the first snippet.
-    pub fn reseed(&mut self) -> Result<(), NotWarm> {
-        self.warm.interpreter.enter(|vm| match helpers() {
-            Some(helpers) => helpers.reseed.call((), vm).map(|_| ()).map_err(|error| NotWarm::of(&error, vm)),
-            None => Ok(()),
-        })
-    }
-}
-

@@ -171,7 +171,11 @@ fn os_error(fault: &FileFault, vm: &VirtualMachine) -> PyBaseExceptionRef {
 }
 
 /// Asks the session's files; while no program runs (the interpreter is being warmed) there are none.
-fn filed<R>(path: &PyStrRef, vm: &VirtualMachine, ask: impl FnOnce(&mut Files, &GuestPath) -> Result<R, FileFault>) -> PyResult<R> {
+fn filed<R>(
+    path: &PyStrRef,
+    vm: &VirtualMachine,
+    ask: impl FnOnce(&mut Files, &GuestPath) -> Result<R, FileFault>,
+) -> PyResult<R> {
     let path = path_of(path, vm)?;
     let answer = host(|host| ask(host.files(), &path)).unwrap_or_else(|| Err(FileFault::NotFound(path.to_string())));
     answer.map_err(|fault| os_error(&fault, vm))

@@ -145,7 +145,9 @@ impl<'vm> Walker<'vm> {
                 let kind = if kind == "dataclass" { RecordKind::Dataclass } else { RecordKind::NamedTuple };
                 Some(self.record(kind, data, described.get(2)?))
             }
-            "uuid" => <[u8; 16]>::try_from(data.downcast_ref::<PyBytes>()?.as_bytes()).ok().map(|id| Ok(Value::Uuid(id))),
+            "uuid" => {
+                <[u8; 16]>::try_from(data.downcast_ref::<PyBytes>()?.as_bytes()).ok().map(|id| Ok(Value::Uuid(id)))
+            }
             "timedelta" => {
                 let parts = data.downcast_ref::<PyTuple>()?.as_slice();
                 let part = |index: usize| parts.get(index)?.clone().try_into_value::<i64>(self.vm).ok();

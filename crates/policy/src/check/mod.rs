@@ -166,11 +166,10 @@ impl ArgumentFault {
 impl FunctionSchemas {
     fn compile(spec: &FunctionSpec) -> Result<Self, SchemaFault> {
         let build = |place: &str, schema: Option<&Json>| {
-            schema.map(|schema| compile_schema(options(), schema)).transpose().map_err(|why| SchemaFault {
-                function: shown(&spec.name),
-                place: shown(place),
-                why,
-            })
+            schema
+                .map(|schema| compile_schema(options(), &texts_are_str(schema)))
+                .transpose()
+                .map_err(|why| SchemaFault { function: shown(&spec.name), place: shown(place), why })
         };
         let parameters = spec.parameters.iter().map(|parameter| {
             let validator = build(&parameter.name, parameter.schema.as_ref())?;
@@ -272,6 +271,25 @@ pub(crate) fn compile_schema(
             place => format!("`{}`: {message}", shown(place)),
         }
     })
+}
+
+/// A declared text is a `str`: without a word of its own, no bytes, date or path passes for one.
+fn texts_are_str(schema: &Json) -> Json {
+    match schema {
+        Json::Array(items) => Json::Array(items.iter().map(texts_are_str).collect()),
+        Json::Object(map) => {
+            let data = |key: &str| matches!(key, "const" | "enum" | "default" | "examples");
+            let inner = |(key, value): (&String, &Json)| {
+                (key.clone(), if data(key) { value.clone() } else { texts_are_str(value) })
+            };
+            let mut map: serde_json::Map<String, Json> = map.iter().map(inner).collect();
+            if map.get("type").and_then(Json::as_str) == Some("string") && !map.contains_key("x-python") {
+                map.insert("x-python".to_owned(), "str".into());
+            }
+            Json::Object(map)
+        }
+        other => other.clone(),
+    }
 }
 
 fn deeper_than(schema: &Json, levels: usize) -> bool {
