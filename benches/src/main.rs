@@ -39,7 +39,7 @@ fn run() -> Result<(), Fault> {
     let folder = tempfile::tempdir().map_err(Fault::Folder)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Fault::Runtime)?;
     let mut contenders = library::contenders(&runtime, folder.path())?;
-    contenders.extend(peers::contenders(&options)?);
+    contenders.extend(peers::contenders(&options, folder.path())?);
     let mut rows = interleaved(contenders, options.samples)?;
     rows.extend(many::measure(&runtime, folder.path())?);
     println!("{}", report::table(&rows));

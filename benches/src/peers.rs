@@ -11,7 +11,7 @@ use crate::contender::{Contender, Fault};
 use crate::options::Options;
 
 /// Every peer that the options name.
-pub fn contenders(options: &Options) -> Result<Vec<Box<dyn Contender>>, Fault> {
+pub fn contenders(options: &Options, folder: &Path) -> Result<Vec<Box<dyn Contender>>, Fault> {
     let mut found: Vec<Box<dyn Contender>> = Vec::new();
     if let (Some(python), Some(program)) = (&options.peer_python, &options.peer_program) {
         found.push(Box::new(Pool::start(python, program)?));
@@ -24,17 +24,18 @@ pub fn contenders(options: &Options) -> Result<Vec<Box<dyn Contender>>, Fault> {
             arguments,
         }));
     }
-    if let Some(program) = options.program.as_ref().filter(|program| answers(program)) {
+    if let Some(program) = options.program.as_ref().filter(|program| answers(program, folder)) {
         let arguments = ["run", "-c", "print(1+1)"].map(str::to_owned).to_vec();
         let name = "ringfence run -c 'print(1+1)'".to_owned();
-        found.push(Box::new(Started { name, program: program.clone(), arguments }));
+        found.push(Box::new(Started { name, program: program.clone(), arguments, folder: folder.to_path_buf() }));
     }
     Ok(found)
 }
 
 /// Whether the command line is there already.
-fn answers(program: &Path) -> bool {
-    let output = Command::new(program).args(["run", "-c", "print(1+1)"]).output();
+fn answers(program: &Path, folder: &Path) -> bool {
+    let mut command = Command::new(program);
+    let output = command.args(["run", "-c", "print(1+1)"]).env("XDG_STATE_HOME", folder).output();
     let works = output.is_ok_and(|output| output.stdout.trim_ascii() == b"2");
     if !works {
         eprintln!("bench: `{} run` does not work in this build and is not measured", program.display());
@@ -90,6 +91,8 @@ struct Started {
     name: String,
     program: PathBuf,
     arguments: Vec<String>,
+    /// Where it may keep what it keeps: its audit log.
+    folder: PathBuf,
 }
 
 impl Contender for Started {
@@ -102,8 +105,10 @@ impl Contender for Started {
     }
 
     fn sample(&mut self) -> Result<Duration, Fault> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env("XDG_STATE_HOME", &self.folder).stdin(Stdio::null());
         let started = Instant::now();
-        let output = Command::new(&self.program).args(&self.arguments).stdin(Stdio::null()).output();
+        let output = command.output();
         let time = started.elapsed();
         let output = output.map_err(|error| Fault::Peer(self.name.clone(), error))?;
         if output.stdout.trim_ascii() == b"2" {

@@ -30,7 +30,10 @@ usage: cargo xtask COMMAND
   generate [--check]              write the text that comes from code; with --check, fail where it has drifted
   bench [core] [--samples N]      measure, print a table, and write bench.json into the target folder
   fuzz --replay [--seconds N]     replay and mutate the fuzz seeds, N seconds for each target (30)
-       [TARGET...]";
+       [TARGET...]
+
+Everything is built once, into CARGO_TARGET_DIR; where that is not set, into ~/.cache/ringfence/target if that folder
+exists (`.ci/run` makes it), else into target. With CI=true whatever is missing on the machine is a failure.";
 
 fn main() -> ExitCode {
     match run() {
