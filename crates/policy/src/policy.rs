@@ -3,6 +3,7 @@
 //! Answers to: every front door. Must not: read a file (text comes in), or hold a session's state.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use ringfence_types::{ByteSize, Limits, Span, Strength, TierName};
@@ -14,7 +15,7 @@ use crate::file::PolicyFile;
 use crate::grant::{self, Ask, Grant};
 use crate::guard::FunctionGuard;
 use crate::resolve;
-use crate::settings::{Settings, best_strength};
+use crate::settings::{SecretSource, Settings, best_strength};
 use crate::show;
 
 /// What code may do. Deny by default: whatever it does not name is refused.
@@ -99,6 +100,24 @@ impl Policy {
     #[must_use]
     pub fn allowing_declared_functions(mut self) -> Self {
         self.declared_allowed = true;
+        self.rehash();
+        self
+    }
+
+    /// Takes every relative path of the policy as relative to `folder`, where its file is.
+    #[must_use]
+    pub fn with_paths_from(mut self, folder: &Path) -> Self {
+        let joined = |path: &mut String| *path = folder.join(&*path).to_string_lossy().into_owned();
+        let settings = &mut self.settings;
+        settings.filesystem.mounts.iter_mut().for_each(|mount| joined(&mut mount.host));
+        settings.python.venv.iter_mut().for_each(joined);
+        settings.audit.log.iter_mut().for_each(joined);
+        settings.anomaly.rules.iter_mut().filter(|rules| *rules != "default").for_each(joined);
+        for secret in settings.secrets.values_mut() {
+            if let SecretSource::File(path) = &mut secret.from {
+                joined(path);
+            }
+        }
         self.rehash();
         self
     }

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use ringfence_bridge::{Approve, HostError, HostFunction, Registry, RegistryError, typed, typed_async};
 use ringfence_policy::Policy;
 use ringfence_session::{Paused, Request, RunError, SessionError, Target, Watch};
-use ringfence_types::{
-    Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant,
-};
+use ringfence_types::{Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -20,14 +20,23 @@
 
 mod builder;
 mod facade;
+#[cfg(feature = "cli")]
+mod root;
 
 pub use builder::{AuditTo, BuildError, Builder};
 pub use facade::{Engine, Progress, Session, SessionBuilder};
-pub use ringfence_bridge::{Approve, ApprovalRequest, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
+pub use ringfence_bridge::{ApprovalRequest, Approve, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
 pub use ringfence_guest::sys::CountingAllocator;
 pub use ringfence_policy::{LimitOverrides, Policy, PolicyErrors};
 pub use ringfence_session::{Handle, Paused, RunError, SessionError, Target};
 pub use ringfence_types::*;
+
+#[cfg(feature = "cli")]
+pub use root::root;
+
+/// The control socket, for programs whose sessions `ringfence ps` and `ringfence kill` are to reach.
+#[cfg(feature = "cli")]
+pub use ringfence_cli::control;
 
 /// The engine below the facade, for front doors.
 pub use ringfence_session as engine;

@@ -1,18 +1,14 @@
-//! stand-in
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+//! The program `ringfence`: a worker where an engine started it as one, the command line where a person did.
+//!
+//! Answers to: nobody. Must not: hold logic.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
 #[global_allocator]
 static ALLOCATOR: ringfence::CountingAllocator = ringfence::CountingAllocator;
-fn main() {
+
+fn main() -> ExitCode {
     ringfence::become_worker_if_asked();
-    let code = std::env::args().nth(1).unwrap();
-    let rt = tokio::runtime::Runtime::new().unwrap();
-    rt.block_on(async {
-        let engine = ringfence::Engine::builder().build().unwrap();
-        for _ in 0..3 {
-        let t = std::time::Instant::now();
-        let mut s = engine.session(ringfence::Policy::closed()).unwrap();
-        let o = s.run(code.clone()).await.unwrap();
-        println!("{:?} {o:#?}", t.elapsed());
-        }
-    });
+    ringfence_cli::main(&ringfence::root())
 }

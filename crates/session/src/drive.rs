@@ -153,7 +153,7 @@ impl<'r, 'a> Drive<'r, 'a> {
                 Step::Event(event) => self.react(event)?,
                 Step::Answered((id, result)) => self.answer(id, result),
                 Step::Struck(hit) => Next::End(End::Limited(hit)),
-                Step::Killed => Next::End(End::Killed(self.run.killed_by())),
+                Step::Killed => Next::End(self.run.killed()),
                 Step::Look => Next::Turn(Turn::Continue),
             };
             match next {
@@ -342,7 +342,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     fn fault(&mut self, fault: TierFault) -> End {
         self.forget();
         if self.run.session.switch.is_killed() {
-            return End::Killed(self.run.killed_by());
+            return self.run.killed();
         }
         match fault {
             TierFault::TooLarge { length, allowed, .. } => {

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 pub struct KillSwitch {
     killed: AtomicBool,
+    given_up: AtomicBool,
     by: Mutex<Option<String>>,
     cell: Mutex<Option<Killer>>,
     notify: Notify,
@@ -34,6 +35,19 @@ impl KillSwitch {
         }
         self.notify.notify_waiters();
         self.notify.notify_one();
+    }
+
+    /// Ends the session for the caller, who gives its run up: that is no kill.
+    pub fn give_up(&self) {
+        if !self.is_killed() {
+            self.given_up.store(true, Ordering::SeqCst);
+            self.kill("the caller");
+        }
+    }
+
+    /// Whether it was the caller who gave the run up.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
     }
 
     /// Gives the switch the cell that it ends.
@@ -193,7 +207,7 @@ impl Table {
                 age: entry.since.elapsed(),
             })
             .collect();
-        rows.sort_by(|a, b| b.age.cmp(&a.age));
+        rows.sort_by_key(|row| std::cmp::Reverse(row.age));
         rows
     }
 }

@@ -52,6 +52,8 @@ impl Paused {
     }
 }
 
+const GIVEN_UP: &str = "the caller gave the run up";
+
 /// How a run came to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum End {
@@ -64,6 +66,7 @@ pub(crate) enum End {
     Refused(LimitHit, String),
     Unsupported(String),
     Killed(String),
+    Cancelled(String),
     Crashed(String),
     Paused(Call, Vec<u8>),
 }
@@ -147,6 +150,7 @@ impl<'a> Run<'a> {
             return Ok(Err(match (ended.status, ended.limit) {
                 (Status::Limited, Some(limit)) => End::Limited(limit),
                 (Status::Killed, _) => End::Killed(reason),
+                (Status::Cancelled, _) => End::Cancelled(reason),
                 _ => End::Crashed(reason),
             }));
         }
@@ -181,7 +185,7 @@ impl<'a> Run<'a> {
         match self.session.open(&candidate).await {
             Ok(()) => Ok(Ok(())),
             Err(SessionError::Audit(error)) => Err(RunError::Audit(error)),
-            Err(_) if self.session.switch.is_killed() => Ok(Err(End::Killed(self.killed_by()))),
+            Err(_) if self.session.switch.is_killed() => Ok(Err(self.killed())),
             Err(error) => Ok(Err(End::Crashed(error.to_string()))),
         }
     }
@@ -192,15 +196,19 @@ impl<'a> Run<'a> {
         format!("no allowed tier can run the program ({})", reasons.join("; "))
     }
 
-    pub fn killed_by(&self) -> String {
-        format!("ended by {}", self.session.switch.by())
+    /// The end of a run whose switch was pulled.
+    pub fn killed(&self) -> End {
+        if self.session.switch.is_given_up() {
+            return End::Cancelled(GIVEN_UP.to_owned());
+        }
+        End::Killed(format!("ended by {}", self.session.switch.by()))
     }
 
     /// Writes the closing record, then gives the outcome.
     fn close(mut self, end: End) -> Result<Paused, RunError> {
         let usage = self.usage();
         let mut outcome = self.outcome(&end, usage);
-        if matches!(end, End::Limited(_) | End::Killed(_) | End::Crashed(_) | End::Paused(..)) {
+        if matches!(end, End::Limited(_) | End::Killed(_) | End::Cancelled(_) | End::Crashed(_) | End::Paused(..)) {
             let why =
                 outcome.reason.clone().unwrap_or_else(|| format!("an earlier run was {}", outcome.status.as_str()));
             self.session.end(outcome.status, outcome.limit, why);
@@ -277,6 +285,7 @@ impl<'a> Run<'a> {
             End::Denied(why) => (Status::Denied, Some(why.clone())),
             End::Unsupported(why) => (Status::Unsupported, Some(why.clone())),
             End::Killed(why) => (Status::Killed, Some(why.clone())),
+            End::Cancelled(why) => (Status::Cancelled, Some(why.clone())),
             End::Crashed(why) => (Status::Crashed, Some(why.clone())),
             End::Paused(call, _) => {
                 let why = format!("paused at a call of `{}`; the snapshot goes on from there", call.function);
@@ -348,7 +357,7 @@ impl Drop for Run<'_> {
         // The caller gave the run up, or the log failed: nothing of it may go on.
         self.session.end(Status::Cancelled, None, "a run was cancelled".to_owned());
         let usage = self.usage();
-        let reason = Some("the caller gave the run up".to_owned());
+        let reason = Some(GIVEN_UP.to_owned());
         let detail = RunClosed { status: Status::Cancelled, usage, limit: None, exception: None, reason };
         let _ = self.session.engine.record(&self.scope, Event::RunClosed(detail));
     }

@@ -87,6 +87,10 @@ impl Handle {
     pub fn kill(&self, by: &str) {
         self.switch.kill(by);
     }
+    /// Gives the run under way up and ends the session: the run gets an outcome `cancelled`, with all it did so far.
+    pub fn cancel(&self) {
+        self.switch.give_up();
+    }
 }
 
 impl Session {
@@ -315,6 +319,8 @@ impl Session {
         let idle = self.idle_since.elapsed();
         let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         if self.ended.is_some() {
+        } else if self.switch.is_given_up() {
+            self.end(Status::Cancelled, None, "a run was cancelled".to_owned());
         } else if self.switch.is_killed() {
             self.end(Status::Killed, None, format!("ended by {}", self.switch.by()));
         } else if idle >= limits.idle.duration() {

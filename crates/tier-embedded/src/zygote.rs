@@ -93,6 +93,8 @@ impl Zygote {
             .env_clear()
             .env("TZ", "UTC")
             .current_dir("/")
+            // Ctrl-C at a terminal goes to the host alone, which gives the run up in order.
+            .process_group(0)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,0 +1,365 @@
+//! The command line: its commands, options and help texts. Parsed once, into types that can't be wrong.
+//!
+//! Answers to: `lib`, which dispatches. Must not: open a file, or decide anything.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use ringfence_policy::LimitOverrides;
+use ringfence_types::{ByteSize, Engine as Interpreter, Span, Tenant, TierName};
+
+/// Runs Python that AI agents wrote, without trusting it.
+#[derive(Debug, Parser)]
+#[command(name = "ringfence", version, max_term_width = 100, propagate_version = false, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 completed, 1 raised, 2 usage or bad policy, 3 denied, 4 limited, 5 unsupported or tier unavailable,
+6 crashed, 7 audit failed, 130 killed or cancelled.
+
+Examples:
+  ringfence run -c \"print('hi'); 6*7\"
+  ringfence run report.py --policy policy.toml --exports tools.py
+  ringfence explain report.py
+  ringfence kill --all";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program: its output as it comes, then its value, as in a notebook
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run line after line in one session, with history
+    #[command(after_help = "Commands inside: :help, :files, :snapshot FILE, :quit")]
+    Repl(ReplArgs),
+    /// Show which tier would run a program, and why not the others; runs nothing
+    #[command(after_help = "Example:\n  ringfence explain report.py --policy policy.toml")]
+    Explain(ExplainArgs),
+    /// Try every tier and folder for real: ready, degraded or unusable, with the remedy
+    Doctor(JsonFlag),
+    /// List the sessions of every Ringfence process of this user
+    Ps(JsonFlag),
+    /// End sessions in every Ringfence process of this user, at once
+    #[command(after_help = KILL_EXAMPLES)]
+    Kill(KillArgs),
+    /// Release kill switches that `kill --hold` set
+    Resume(ResumeArgs),
+    /// List the kill switches that are set
+    Holds(JsonFlag),
+    /// Check and show policies
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Show, verify and export audit logs
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Write a completion script for a shell
+    #[command(
+        after_help = "Example:\n  ringfence completions bash > ~/.local/share/bash-completion/completions/ringfence"
+    )]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Write the manual page
+    #[command(after_help = "Example:\n  ringfence man > ringfence.1 && man ./ringfence.1")]
+    Man,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  ringfence run -c \"print('hi'); 6*7\"
+  ringfence run report.py --policy policy.toml --input 'city=\"Oslo\"' --input days=3
+  ringfence run report.py --exports tools.py --wall 10s --memory 128MiB
+  ringfence run report.py --file data.csv:/workspace/data.csv --json
+  echo '1+1' | ringfence run -
+
+Without --policy nothing is allowed but computing: no functions, no files, no network, 5 s, 64 MiB.
+With --exports and no --policy, the functions of that file may be called.";
+
+const KILL_EXAMPLES: &str = "\
+Examples:
+  ringfence kill run_0123…          one run (see `ringfence ps`)
+  ringfence kill --all --hold       everything, and nothing new until `ringfence resume --all`
+  ringfence kill --function send_mail --hold --reason \"wrong recipients\"";
+
+/// What every command with a session takes.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// Policy file; without one nothing is allowed but computing
+    #[arg(long, short, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// The one tier to use: embedded, wasm, process, container, microvm, remote, cluster
+    #[arg(long, value_name = "TIER")]
+    pub tier: Option<TierName>,
+    /// The interpreter of the embedded tier
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// Python file whose `@sandbox_export` functions the program may call; it runs outside, trusted
+    #[arg(long, value_name = "TOOLS.py")]
+    pub exports: Option<PathBuf>,
+    /// Put a file of this machine into the session
+    #[arg(long = "file", value_name = "HOST:GUEST")]
+    pub files: Vec<String>,
+    /// Whose work it is; limits, rates and kill switches are kept apart by tenant
+    #[arg(long, value_name = "NAME", default_value = "local")]
+    pub tenant: Tenant,
+    /// Audit log [default: the policy's, else audit.jsonl in the state folder]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Let the program's control sequences reach the terminal
+    #[arg(long)]
+    pub raw: bool,
+    /// Limits that replace the policy's.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// Limits on the command line.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitArgs {
+    /// Real time of one run, such as 5s
+    #[arg(long, value_name = "SPAN")]
+    pub wall: Option<Span>,
+    /// Processor time of one run, such as 5s
+    #[arg(long, value_name = "SPAN")]
+    pub cpu: Option<Span>,
+    /// Memory, such as 64MiB
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+    /// Output and value together, such as 64KiB
+    #[arg(long, value_name = "SIZE")]
+    pub output: Option<ByteSize>,
+    /// Calls of host functions in one run
+    #[arg(long, value_name = "COUNT")]
+    pub host_calls: Option<u32>,
+}
+
+impl LimitArgs {
+    /// As the policy takes them.
+    pub fn overrides(&self) -> LimitOverrides {
+        LimitOverrides {
+            wall: self.wall,
+            cpu: self.cpu,
+            memory: self.memory,
+            output: self.output,
+            host_calls: self.host_calls,
+            ..LimitOverrides::default()
+        }
+    }
+}
+
+/// The interpreter, or the one that fits the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// Picked by what the program needs
+    Auto,
+    /// Starts fastest, knows a subset of Python, can be snapshotted
+    Monty,
+    /// Knows most of the language and its standard library
+    Rustpython,
+}
+
+impl EngineChoice {
+    /// The interpreter that is insisted on.
+    pub fn wanted(self) -> Option<Interpreter> {
+        match self {
+            Self::Auto => None,
+            Self::Monty => Some(Interpreter::Monty),
+            Self::Rustpython => Some(Interpreter::Rustpython),
+        }
+    }
+}
+
+/// Where the program is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct ProgramArgs {
+    /// Python file; `-` reads the program from standard input
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The program itself
+    #[arg(short = 'c', value_name = "CODE")]
+    pub code: Option<String>,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// The session.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Set a name in the program to a value before it runs
+    #[arg(long = "input", value_name = "NAME=JSON")]
+    pub inputs: Vec<String>,
+    /// What the program reads as its standard input; `-` is this command's
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<PathBuf>,
+    /// Print the outcome as JSON and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Don't show the value
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `repl`.
+#[derive(Debug, Args)]
+pub struct ReplArgs {
+    /// The session.
+    #[command(flatten)]
+    pub session: SessionArgs,
+    /// Go on from a snapshot that `:snapshot` wrote
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The program.
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// Policy file
+    #[arg(long, short, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// The one tier to look at
+    #[arg(long, value_name = "TIER")]
+    pub tier: Option<TierName>,
+    /// The interpreter of the embedded tier
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
+    pub engine: EngineChoice,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command that can print JSON.
+#[derive(Debug, Args)]
+pub struct JsonFlag {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `kill`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(false).args(["id", "all", "tenant", "function"]))]
+pub struct KillArgs {
+    /// A run or a session, as `ringfence ps` lists them
+    #[arg(value_name = "RUN|SESSION")]
+    pub id: Option<String>,
+    /// Every session
+    #[arg(long)]
+    pub all: bool,
+    /// Every session of a tenant
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<Tenant>,
+    /// Every session that is in a call of this host function
+    #[arg(long, value_name = "NAME")]
+    pub function: Option<String>,
+    /// Keep the kill switch set until `ringfence resume`
+    #[arg(long, conflicts_with = "id")]
+    pub hold: bool,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// `resume`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(false).args(["id", "all", "tenant", "function"]))]
+pub struct ResumeArgs {
+    /// What is held, as `ringfence holds` lists it: `all`, `tenant:NAME` or `function:NAME`
+    #[arg(value_name = "TARGET")]
+    pub id: Option<String>,
+    /// Every kill switch that is set
+    #[arg(long)]
+    pub all: bool,
+    /// The one on a tenant
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<Tenant>,
+    /// The one on a host function
+    #[arg(long, value_name = "NAME")]
+    pub function: Option<String>,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// `policy`.
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Check a policy file; every fault with its line
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Write the JSON Schema of policy files
+    Schema,
+    /// Show a policy with every default written out
+    Show {
+        /// The file; the closed policy where none is given
+        file: Option<PathBuf>,
+    },
+}
+
+/// `audit`.
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Show a log, one line a record
+    Show(AuditShowArgs),
+    /// Verify a log: 0 where it is whole, 7 where it was changed
+    Verify {
+        /// The log [default: the one in the state folder]
+        file: Option<PathBuf>,
+        /// The public key, or a file that holds it [default: the one beside the log]
+        #[arg(long, value_name = "HEX|FILE")]
+        key: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a log in a format of other tools, one event a line
+    Export {
+        /// The log [default: the one in the state folder]
+        file: Option<PathBuf>,
+        /// Which format
+        #[arg(long, value_enum, default_value_t = ExportFormat::Ocsf)]
+        format: ExportFormat,
+    },
+}
+
+/// `audit show`.
+#[derive(Debug, Args)]
+pub struct AuditShowArgs {
+    /// The log [default: the one in the state folder]
+    pub file: Option<PathBuf>,
+    /// Print each record as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Only records of this run or session
+    #[arg(long, value_name = "RUN|SESSION")]
+    pub run: Option<String>,
+    /// Only records of this event, such as call_denied
+    #[arg(long, value_name = "EVENT")]
+    pub event: Option<String>,
+    /// Only the last records
+    #[arg(long, value_name = "COUNT")]
+    pub tail: Option<usize>,
+}
+
+/// A format of other tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Open Cybersecurity Schema Framework
+    Ocsf,
+}

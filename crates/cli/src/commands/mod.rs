@@ -1,0 +1,12 @@
+//! The commands, one module each.
+//!
+//! Answers to: `lib`. Must not: share state; each takes its options and a printer, and gives an exit code.
+
+pub mod audit;
+pub mod doctor;
+pub mod explain;
+pub mod kill;
+pub mod policy;
+pub mod repl;
+pub mod run;
+pub mod shell;

@@ -1,0 +1,194 @@
+//! `ringfence run`: one program, its output as it comes, its value, its exit code.
+//!
+//! Answers to: `lib`. Must not: print anything but the outcome with `--json`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_api::{exit_code_of_status, outcome_to_json};
+use ringfence_bridge::Registry;
+use ringfence_policy::Policy;
+use ringfence_session::{Engine, Handle, Request, RunError, Session, Watch};
+use ringfence_types::{MimeBundle, Outcome, Source, Status, Stream};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{RunArgs, SessionArgs};
+use crate::exports::Exports;
+use crate::fault::Fault;
+use crate::opened::{Opened, audit_log, likely};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::root::{EngineOptions, Root};
+use crate::show::{self, Streamed};
+use crate::{approve, input};
+
+/// Runs it and gives the exit code.
+pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8, Fault> {
+    let source = Source { inputs: input::inputs(&args.inputs)?, ..input::program(&args.program)? };
+    let source = Source { stdin: input::stdin(args.stdin.as_deref())?, ..source };
+    let policy = input::policy(&args.session)?;
+    let files = input::files(&args.session.files)?;
+    let options = EngineOptions {
+        audit: Some(audit_log(args.session.audit.as_deref(), &policy)?),
+        snapshot_key: None,
+        warm: 1,
+        warm_up: likely(&source.code, args.session.engine.wanted()),
+    };
+    let opened = Opened::new(root, options, printer)?;
+    let exports = exports(&args.session).await?;
+    let mut session = opened.engine.session(request(&args.session, policy, exports.as_ref())?)?;
+    if !args.quiet && !args.json {
+        withheld(&session, printer);
+    }
+    for (path, content) in files {
+        session.put_file(path, content).await?;
+    }
+    let (outcome, streamed) = {
+        let mut watcher = Watcher::new(printer, !args.json);
+        let outcome = watched(&opened.engine, &mut session, source, &mut watcher).await?;
+        (outcome, watcher.streamed)
+    };
+    drop(session);
+    drop(exports);
+    if args.json {
+        printer.line(&outcome_to_json(&outcome).to_string());
+    } else {
+        show::outcome(printer, &outcome, streamed, args.quiet);
+    }
+    opened.close()?;
+    Ok(exit_code(&outcome))
+}
+
+/// The table's exit code; a program that left by `sys.exit(0)` did not fail.
+pub fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome.exception.as_ref().and_then(|exception| exception.exit_code) {
+        Some(0) if outcome.status == Status::Raised => exit_code_of_status(Status::Completed),
+        _ => exit_code_of_status(outcome.status),
+    }
+}
+
+/// The host functions of the file that `--exports` names.
+pub async fn exports(args: &SessionArgs) -> Result<Option<Exports>, Fault> {
+    match &args.exports {
+        Some(file) => Ok(Some(Exports::start(file).await?)),
+        None => Ok(None),
+    }
+}
+
+/// What is asked of the engine.
+pub fn request(args: &SessionArgs, policy: Policy, exports: Option<&Exports>) -> Result<Request, Fault> {
+    let functions = exports.map_or_else(|| Ok(Registry::new()), Exports::registry)?;
+    Ok(Request {
+        tenant: args.tenant.clone(),
+        functions,
+        engine: args.engine.wanted(),
+        approve: approve::at_terminal().map(|ask| Arc::new(ask) as _),
+        ..Request::new(policy)
+    })
+}
+
+/// Tells which functions of the file the policy keeps from the program.
+pub fn withheld(session: &Session, printer: &mut Printer) {
+    for name in session.grant().withheld() {
+        printer.note(&format!("the policy does not list `{name}`, so the program can't call it"));
+    }
+}
+
+/// Passes output on while the program runs.
+pub struct Watcher<'a> {
+    printer: &'a mut Printer,
+    progress: Progress,
+    streams: bool,
+    /// How much was passed on.
+    pub streamed: Streamed,
+}
+
+impl<'a> Watcher<'a> {
+    /// A watcher; `streams` says whether output is shown as it comes.
+    pub fn new(printer: &'a mut Printer, streams: bool) -> Self {
+        Self { printer, progress: Progress::default(), streams, streamed: Streamed::default() }
+    }
+}
+
+impl Watch for Watcher<'_> {
+    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        if !self.streams {
+            return;
+        }
+        self.progress.end();
+        match stream {
+            Stream::Stdout => self.streamed.stdout += bytes.len(),
+            Stream::Stderr => self.streamed.stderr += bytes.len(),
+        }
+        self.printer.guest(stream, bytes);
+    }
+
+    fn shown(&mut self, bundle: &MimeBundle) {
+        let plain = bundle.0.iter().find(|(mime, _)| mime == "text/plain");
+        if let Some((_, text)) = plain.filter(|_| self.streams) {
+            self.progress.end();
+            self.printer.guest(Stream::Stdout, text);
+            self.printer.guest(Stream::Stdout, b"\n");
+        }
+    }
+}
+
+/// Runs one snippet; the first Ctrl-C or `SIGTERM` gives it up in order, the second at once.
+pub async fn watched(
+    engine: &Engine,
+    session: &mut Session,
+    source: Source,
+    watcher: &mut Watcher<'_>,
+) -> Result<Outcome, RunError> {
+    let handle = session.handle();
+    let progress = watcher.progress.clone();
+    let running = session.run(source, watcher);
+    let waits = {
+        let (engine, handle) = (engine.clone(), handle.clone());
+        move || engine.list().iter().any(|row| row.session == *handle.session() && row.tier.is_none())
+    };
+    interruptible(running, &handle, progress, waits).await
+}
+
+async fn interruptible<T>(
+    running: impl Future<Output = T>,
+    handle: &Handle,
+    progress: Progress,
+    waits_for_worker: impl Fn() -> bool,
+) -> T {
+    tokio::pin!(running);
+    let mut interrupt = signal(SignalKind::interrupt()).ok();
+    let mut terminate = signal(SignalKind::terminate()).ok();
+    let mut tick = tokio::time::interval(Duration::from_millis(200));
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut running => {
+                progress.end();
+                return done;
+            }
+            () = received(&mut interrupt) => give_up(handle, &mut asked),
+            () = received(&mut terminate) => give_up(handle, &mut asked),
+            _ = tick.tick() => if waits_for_worker() { progress.after_a_second("starting a worker") } else { progress.end() },
+        }
+    }
+}
+
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn give_up(handle: &Handle, asked: &mut bool) {
+    if *asked {
+        std::process::exit(i32::from(exit_code_of_status(Status::Cancelled)));
+    }
+    *asked = true;
+    handle.cancel();
+}

@@ -1,0 +1,103 @@
+//! Why a command fails: one clear line, a hint, and the exit code of the one table.
+//!
+//! Answers to: every command. Must not: hold more than one exit code table; that is in `api`.
+
+use std::fmt;
+use std::path::Path;
+
+use ringfence_api::Code;
+use ringfence_audit::AuditError;
+use ringfence_policy::PolicyErrors;
+use ringfence_session::{RunError, SessionError};
+
+use crate::root::BuildError;
+
+/// A command that can't be carried out.
+#[derive(Debug)]
+pub struct Fault {
+    code: Code,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Fault {
+    /// A fault with a code of the table.
+    pub fn new(code: Code, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string(), hint: None }
+    }
+
+    /// The command or its input is wrong.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Code::BadRequest, message)
+    }
+
+    /// A file can't be used.
+    pub fn file(path: &Path, doing: &str, cause: &std::io::Error) -> Self {
+        Self::usage(format!("`{}` can't be {doing}: {}", path.display(), plain(cause)))
+    }
+
+    /// Adds the next step.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> u8 {
+        self.code.row().exit
+    }
+
+    /// The next step, where there is one.
+    pub fn next_step(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Fault {}
+
+/// What the system said, without the number of the error.
+pub fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
+impl From<PolicyErrors> for Fault {
+    fn from(errors: PolicyErrors) -> Self {
+        Self::new(Code::BadPolicy, errors)
+    }
+}
+impl From<AuditError> for Fault {
+    fn from(error: AuditError) -> Self {
+        Self::new(Code::AuditFailed, error)
+    }
+}
+impl From<BuildError> for Fault {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Audit(error) => error.into(),
+            BuildError::Random(_) => Self::new(Code::Internal, error),
+        }
+    }
+}
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Self {
+        let fault = Self::new(Code::of_session(&error), &error);
+        match &error {
+            SessionError::Denied(denial) => fault.hint(denial.hint()),
+            _ => fault,
+        }
+    }
+}
+impl From<RunError> for Fault {
+    fn from(error: RunError) -> Self {
+        Self::new(Code::of_run(&error), error)
+    }
+}
