@@ -21,6 +21,12 @@ impl SnapshotKey {
     pub fn new(secret: [u8; 32]) -> Self {
         Self(secret)
     }
+
+    /// Checks the seal of `bytes` and what they are bound to, and takes nothing up; gives the engine that wrote them.
+    /// `policy` is the hash of the policy they were taken under.
+    pub fn check(&self, tenant: &Tenant, policy: &[u8; 32], bytes: &[u8]) -> Result<Engine, SnapshotError> {
+        open(self, tenant, policy, bytes).map(|(bound, _)| bound.engine)
+    }
 }
 
 impl std::fmt::Debug for SnapshotKey {

@@ -1,0 +1,120 @@
+//! The peers: pydantic-monty's pool, a fresh CPython, and the built command line.
+//!
+//! Answers to: `main`. Must not: favour one; each is measured as its own users would call it.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::contender::{Contender, Fault};
+use crate::options::Options;
+
+/// Every peer that the options name.
+pub fn contenders(options: &Options, folder: &Path) -> Result<Vec<Box<dyn Contender>>, Fault> {
+    let mut found: Vec<Box<dyn Contender>> = Vec::new();
+    if let (Some(python), Some(program)) = (&options.peer_python, &options.peer_program) {
+        found.push(Box::new(Pool::start(python, program)?));
+    }
+    if let Some(python) = &options.python {
+        let arguments = ["-c", "print(1+1)"].map(str::to_owned).to_vec();
+        found.push(Box::new(Started {
+            name: "python3 -c 'print(1+1)'".to_owned(),
+            program: python.clone(),
+            arguments,
+        }));
+    }
+    if let Some(program) = options.program.as_ref().filter(|program| answers(program, folder)) {
+        let arguments = ["run", "-c", "print(1+1)"].map(str::to_owned).to_vec();
+        let name = "ringfence run -c 'print(1+1)'".to_owned();
+        found.push(Box::new(Started { name, program: program.clone(), arguments, folder: folder.to_path_buf() }));
+    }
+    Ok(found)
+}
+
+/// Whether the command line is there already.
+fn answers(program: &Path, folder: &Path) -> bool {
+    let mut command = Command::new(program);
+    let output = command.args(["run", "-c", "print(1+1)"]).env("XDG_STATE_HOME", folder).output();
+    let works = output.is_ok_and(|output| output.stdout.trim_ascii() == b"2");
+    if !works {
+        eprintln!("bench: `{} run` does not work in this build and is not measured", program.display());
+    }
+    works
+}
+
+struct Pool {
+    child: Child,
+    ask: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+const POOL: &str = "pydantic-monty 1.4.0, pool checkout and run of 1+1";
+
+impl Pool {
+    fn start(python: &Path, program: &Path) -> Result<Self, Fault> {
+        let fault = |error| Fault::Peer(POOL.to_owned(), error);
+        let mut command = Command::new(python);
+        command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(fault)?;
+        let closed = || fault(io::Error::from(io::ErrorKind::BrokenPipe));
+        let ask = child.stdin.take().ok_or_else(closed)?;
+        let answers = BufReader::new(child.stdout.take().ok_or_else(closed)?);
+        Ok(Self { child, ask, answers })
+    }
+}
+
+impl Contender for Pool {
+    fn name(&self) -> String {
+        POOL.to_owned()
+    }
+
+    /// The time that the pool's own process took: the way to it and back is not counted against it.
+    fn sample(&mut self) -> Result<Duration, Fault> {
+        let fault = |error| Fault::Peer(POOL.to_owned(), error);
+        self.ask.write_all(b"\n").map_err(fault)?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(fault)?;
+        line.trim().parse().map(Duration::from_nanos).map_err(|_| Fault::Answer(POOL.to_owned(), line))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Started {
+    name: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    /// Where it may keep what it keeps: its audit log.
+    folder: PathBuf,
+}
+
+impl Contender for Started {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn every(&self) -> usize {
+        3
+    }
+
+    fn sample(&mut self) -> Result<Duration, Fault> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env("XDG_STATE_HOME", &self.folder).stdin(Stdio::null());
+        let started = Instant::now();
+        let output = command.output();
+        let time = started.elapsed();
+        let output = output.map_err(|error| Fault::Peer(self.name.clone(), error))?;
+        if output.stdout.trim_ascii() == b"2" {
+            Ok(time)
+        } else {
+            Err(Fault::Answer(self.name.clone(), String::from_utf8_lossy(&output.stdout).into_owned()))
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask bench`: the promised numbers, measured beside their peers in one run.
+//!
+//! Answers to: people. Must not: measure by itself; `benches/` does, and has every contender in one loop.
+
+use crate::arguments::Arguments;
+use crate::fault::Fault;
+use crate::python::{Environment, PYTHON};
+use crate::say;
+use crate::stage::{self, Counted, Stage};
+use crate::workspace::Workspace;
+
+/// Measures; whether the program ran to its end.
+pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
+    let mut arguments = Arguments::new(typed);
+    let samples = arguments.number("--samples", 300)?;
+    if let Some(other) = arguments.words()?.iter().find(|word| *word != "core") {
+        return Err(Fault::Usage(format!("there is no benchmark `{other}`; there is `core`")));
+    }
+    workspace.build_programs()?;
+    let peers = Environment::prepare(workspace, "peers", &workspace.path("benches/requirements.txt"))?;
+    let results = workspace.target().join("bench.json");
+    let mut command = workspace.command(workspace.program("ringfence-bench"));
+    command.arg("--samples").arg(samples.to_string());
+    command.arg("--peer-python").arg(peers.program("python"));
+    command.arg("--peer-program").arg(workspace.path("benches/pydantic_monty_pool.py"));
+    command.arg("--python").arg(PYTHON);
+    command.arg("--program").arg(workspace.program("ringfence"));
+    command.arg("--results").arg(&results);
+    let report = stage::run(Stage::new("bench core", command, Counted::Nothing));
+    if report.is_good() {
+        say::progress(&format!("wrote {}", results.display()));
+    }
+    Ok(report.is_good())
+}
