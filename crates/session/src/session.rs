@@ -11,8 +11,8 @@ use ringfence_bridge::Bridge;
 use ringfence_policy::Grant;
 use ringfence_tier::{Cell, Enforced, Enforcement, Event as CellEvent, Meter, TierFault, Turn};
 use ringfence_types::{
-    Engine as Interpreter, FileEntry, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome, SessionId, Source,
-    Status, Strength, TierName,
+    Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome, SessionId,
+    Source, Status, Strength, TierName,
 };
 use tokio::time::Instant;
 
@@ -199,6 +199,12 @@ impl Session {
     /// Writes a file into the session; its folders are made.
     pub async fn put_file(&mut self, path: GuestPath, content: Vec<u8>) -> Result<(), SessionError> {
         let read_only = self.grant.workspace().is_none() || !path.is_under("/workspace");
+        // What can't have room is refused here: a frame that large would cost the worker.
+        if let Some(quota) = self.grant.workspace().filter(|_| path.is_under("/workspace"))
+            && content.len() as u64 > quota.bytes()
+        {
+            return Err(FileFault::NoSpace(path.to_string()).into());
+        }
         let op = FileOp::Put { path, content, read_only };
         self.usable()?;
         if self.open.is_none() {

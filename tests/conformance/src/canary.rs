@@ -39,7 +39,7 @@ impl Canaries {
         std::fs::write(secret.join("secret.txt"), format!("{FILE}\n")).map_err(|error| fault("file", error))?;
         let connections = Arc::new(AtomicUsize::new(0));
         let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
-        let listener = TcpListener::bind(("127.0.0.1", PORT)).map_err(|error| fault("127.0.0.1:48123", error))?;
+        let listener = the_port().map_err(|error| fault("127.0.0.1:48123", error))?;
         count(Arc::clone(&connections), move || listener.accept().map(drop));
         if has_ipv6 {
             let listener = TcpListener::bind(("::1", PORT)).map_err(|error| fault("[::1]:48123", error))?;
@@ -129,6 +129,18 @@ impl Canaries {
     pub fn placed(&self, code: &str) -> String {
         let code = code.replace("/host-canary", &self.folder.to_string_lossy());
         if self.name_port == 53 { code } else { code.replace("(ns, 53)", &format!("(ns, {})", self.name_port)) }
+    }
+}
+
+/// The cases name one port, so two suites on a machine take turns: this one waits a while for the other.
+fn the_port() -> std::io::Result<TcpListener> {
+    let mut tries = 0;
+    loop {
+        match TcpListener::bind(("127.0.0.1", PORT)) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && tries < 600 => tries += 1,
+            bound => return bound,
+        }
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 

@@ -18,9 +18,13 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     let terms = Terms { memory_mb: 512, ..Terms::of(case) };
     let mut session = open(stage, &terms)?;
     let mut seen = Seen::default();
+    let mut refused: Vec<String> = Vec::new();
     for entry in case.list("entries") {
         let text = |key: &str| entry.get(key).and_then(Json::as_str).unwrap_or_default();
-        let got = put(&mut session, entry).await;
+        let got = put(&mut session, entry, &refused).await;
+        if got.is_err() {
+            refused.push(format!("{}/", text("name")));
+        }
         let right = match text("want") {
             "allow" => got == Ok(()),
             "deny" => got.as_ref().is_err_and(|why| why.contains("not a path") || why.contains("neither")),
@@ -39,13 +43,16 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     Ok(seen)
 }
 
-async fn put(session: &mut Session, entry: &Json) -> Result<(), String> {
+async fn put(session: &mut Session, entry: &Json, refused: &[String]) -> Result<(), String> {
     let text = |key: &str| entry.get(key).and_then(Json::as_str);
     let name = text("name").unwrap_or_default();
     if text("symlink").is_some() || text("type").is_some() {
         return Err(format!("`{name}` is neither a file nor a folder"));
     }
-    // `link/x` follows an entry that was refused, so `link` is an ordinary folder.
+    // What lies below a link that was refused was meant for the link's target.
+    if refused.iter().any(|above| above.len() > 1 && name.starts_with(above.as_str())) {
+        return Err(format!("`{name}` is below an entry that is neither a file nor a folder"));
+    }
     let path = GuestPath::of_upload(name).map_err(|fault| fault.to_string())?;
     // A bomb is unpacked up to the first byte that can't have room; no quota is larger than the case's 64 MiB.
     let zeros = entry.get("zeros_mb").and_then(Json::as_u64).unwrap_or_default().min(65) << 20;

@@ -109,7 +109,8 @@ impl Steps<'_> {
             self.check(value == *want, "another value", &outcome);
         }
         if let Some(any) = step.get("want_value_any_of").and_then(Json::as_array) {
-            let reported_lost = self.lost && matches!(outcome.status, Status::Crashed | Status::Killed);
+            let reported_lost =
+                self.lost && matches!(outcome.status, Status::Crashed | Status::Killed | Status::Cancelled);
             self.check(any.contains(&value) || reported_lost, "another value", &outcome);
         }
         match step.get("want_error").and_then(Json::as_str) {
