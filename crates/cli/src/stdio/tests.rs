@@ -432,6 +432,8 @@ async fn every_refusal_says_what_is_wrong() {
     let limits = |name: &str, value: Json| open(json!({"limits": {name: value}}));
     let text = |text: &str| open(json!({"policy": {"text": text}}));
     let rows: Vec<(Json, &str, &str, Option<&str>)> = vec![
+        // Before anything opened a cell.
+        (of(0, "snapshot", json!({})), "unsupported", "a session that ran nothing has no state to write down", None),
         (json!({"id": 0, "method": "fly"}), "bad_request", "there is no method `fly`", Some(methods)),
         (json!({"id": 0}), "bad_request", "a request needs the text `method`", None),
         (json!({"id": 0, "method": 3}), "bad_request", "a request needs the text `method`", None),
@@ -535,7 +537,6 @@ async fn every_refusal_says_what_is_wrong() {
             "`open`: unknown variant `file`, expected `path` or `text`",
             None,
         ),
-        (of(0, "snapshot", json!({})), "unsupported", "a session that ran nothing has no state to write down", None),
     ];
     for (request, code, message, hint) in rows {
         c.check(request, &[error(0, code, message, hint)]).await;
