@@ -14,6 +14,9 @@ use crate::{bare, oracle, programs, wants};
 /// Agent programs that must be right; the rest may be `unsupported`, and none may be wrong.
 const AGENT_BAR: usize = 65;
 
+/// How often an escape that hangs on a race is tried without protection.
+const RACE_TRIES: usize = 5;
+
 /// Which cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
@@ -66,8 +69,8 @@ async fn escapes(options: &Options) -> Result<Vec<Row>, String> {
             rows.push(not_applicable(case, "attack", "stays inside an unprotected interpreter too"));
             continue;
         }
-        let seen = bare::play(case).await;
-        let escaped = seen.as_ref().is_ok_and(|seen| oracle::stdout(seen).contains("ESCAPED"));
+        let seen = unprotected(case).await;
+        let escaped = seen.as_ref().is_ok_and(escaped);
         let caught = seen.as_ref().is_ok_and(|seen| !oracle::faults(case, seen).is_empty());
         let faults = match &seen {
             _ if escaped && caught => Vec::new(),
@@ -85,6 +88,21 @@ async fn escapes(options: &Options) -> Result<Vec<Row>, String> {
         });
     }
     Ok(rows)
+}
+
+/// Some escapes are races: each gets a few tries.
+async fn unprotected(case: &Case) -> Result<Seen, String> {
+    for _ in 1..RACE_TRIES {
+        let seen = bare::play(case).await?;
+        if escaped(&seen) {
+            return Ok(seen);
+        }
+    }
+    bare::play(case).await
+}
+
+fn escaped(seen: &Seen) -> bool {
+    oracle::stdout(seen).contains("ESCAPED")
 }
 
 async fn product(options: &Options) -> Result<Vec<Row>, String> {
