@@ -252,12 +252,15 @@ class Connection:
             self._refuse(frame)
 
     def _refuse(self, frame: Frame) -> None:
-        """Answers a call that came while no run of its session is waiting."""
+        """Answers a call that no run of its session waits for, or takes in why the engine gives up."""
         if type(frame.get("call")) is int:
             why = {"type": "RuntimeError", "message": "no run of this session is waiting"}
             self._outbox.append(pack({"answer": frame["call"], "error": why}))
         elif type(frame.get("approve")) is int:
             self._outbox.append(pack({"answer": frame["approve"], "value": False}))
+        elif frame.get("id", 0) is None and isinstance(frame.get("error"), dict):
+            said = f"{self._transport.name} ended the connection: {frame['error'].get('message')}"
+            self.fail(lambda: ProtocolError(said))
         elif "id" not in frame and "event" not in frame:
             raise ProtocolError("a frame that is neither an answer, a call nor an event")
 

@@ -75,6 +75,8 @@ class Options:
             "functions": [function.spec for function in self.functions.values()],
             "limits": {name: _limit(name, limit) for name, limit in (self.limits or {}).items()},
             "approvals": self.approve is not None,
+            "output": self.on_output is not None,
+            "shown": self.on_shown is not None,
         }
 
     def event(self, frame: Frame) -> None:

@@ -38,7 +38,7 @@ PolicyLike = Policy | Mapping[str, Any] | str | os.PathLike[str] | None
 
 
 def policy_params(policy: PolicyLike) -> dict[str, str] | None:
-    """The `policy` of an `open` request. None is the closed policy."""
+    """The `policy` of an `open` request. None is the closed policy, with the exports."""
     if policy is None:
         return None
     if isinstance(policy, Policy):

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 class Sandbox:
     """One session: what a snippet defines, the next one sees. Close it, or use it in a `with`.
 
-    `policy` is the path of a policy file, a `Policy`, a dict, or None for the closed policy: no
-    functions, no files, no network. Only functions that are in `exports` and that the policy
-    allows can be called.
+    `policy` is the path of a policy file, a `Policy`, a dict, or None for the closed policy with
+    the functions in `exports`: no files, no network. Where there is a policy, only functions that
+    are in `exports` and that it lists can be called.
     """
 
     _session: str | None = None

@@ -248,6 +248,7 @@ class Guest:
             "nan": b'\0\0\0\x08{"a":NaN}'[:13],
             "nested": (20_000).to_bytes(4, "big") + b"[" * 20_000,
             "neither": b'\0\0\0\x07{"a":1}',
+            "refusal": b'\0\0\0\x2a{"id":null,"error":{"message":"as asked"}}',
             "cut": b"\0\0\1\0{",
             "silence": b"",
         }[how]

@@ -30,6 +30,7 @@ MISBEHAVIOURS: list[tuple[str, type[Exception], str]] = [
     ("nan", ringfence.ProtocolError, "sent a frame that is not JSON: "),
     ("nested", ringfence.ProtocolError, "sent a frame that is not JSON: "),
     ("neither", ringfence.ProtocolError, "sent a frame that is neither an answer, a call nor an event"),
+    ("refusal", ringfence.ProtocolError, "ended the connection: as asked"),
     ("cut", ringfence.Crashed, "ended with exit code 7 in the middle of a frame; what it held is lost"),
     ("silence", ringfence.Crashed, "ended with exit code 7; what it held is lost"),
 ]

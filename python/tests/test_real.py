@@ -83,9 +83,13 @@ def test_output_value_and_state() -> None:
         assert box.run("x + y", inputs={"y": 1}).value == 43
 
 
-def test_the_closed_policy_lets_no_function_be_called() -> None:
-    r = run_code("get_weather('Oslo')", exports=[get_weather])
+def test_a_policy_lets_no_function_be_called_that_it_does_not_list() -> None:
+    r = run_code("get_weather('Oslo')", Policy("version = 1\n"), exports=[get_weather])
     assert r.status in ("raised", "denied") and r.value is None
+
+
+def test_without_a_policy_the_exports_can_be_called() -> None:
+    assert run_code("get_weather('Oslo')[0]['temp']", exports=[get_weather], check=True).value == 4.0
 
 
 VALUES: list[Any] = [

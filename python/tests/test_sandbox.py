@@ -59,6 +59,8 @@ def test_what_open_is_told() -> None:
         "functions": [],
         "limits": {"wall": "5s"},
         "approvals": False,
+        "output": False,
+        "shown": False,
     }
 
 

@@ -22,7 +22,7 @@ mod repr;
 mod root;
 mod show;
 mod table;
-// The server over standard input and output comes in here, as `mod stdio;`, with a hidden command in `args`.
+mod stdio;
 
 use std::future::Future;
 use std::process::ExitCode;

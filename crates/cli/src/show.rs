@@ -25,9 +25,20 @@ pub fn outcome(printer: &mut Printer, outcome: &Outcome, streamed: Streamed, qui
     if let Some(value) = outcome.value.as_ref().filter(|value| !quiet && **value != Value::None) {
         printer.line(&repr(value));
     }
-    match &outcome.exception {
-        Some(exception) => printer.guest(Stream::Stderr, traceback(exception).as_bytes()),
+    match outcome.exception.as_ref().map(|exception| (exception, exception.exit_code)) {
+        Some((exception, Some(code))) => left(printer, exception, code),
+        Some((exception, None)) => printer.guest(Stream::Stderr, traceback(exception).as_bytes()),
         None => complain(printer, outcome),
+    }
+}
+
+/// A program that left by `sys.exit` has no traceback; its message is shown, as Python does.
+fn left(printer: &mut Printer, exception: &GuestException, code: i32) {
+    let message = exception.message.trim();
+    if !message.is_empty() && message.parse::<i64>().is_err() {
+        printer.guest(Stream::Stderr, format!("{message}\n").as_bytes());
+    } else if code != 0 {
+        printer.note(&format!("the program left with exit code {code}"));
     }
 }
 

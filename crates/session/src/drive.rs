@@ -13,7 +13,7 @@ use ringfence_audit::Event as Record;
 use ringfence_audit::event::TierMoved;
 use ringfence_bridge::{Answered, BridgeFault};
 use ringfence_tier::{Event, TierFault, Turn};
-use ringfence_types::{Call, CallId, GuestError, LimitHit, LimitKind, Source, Status, Stream, Value};
+use ringfence_types::{Call, CallId, GuestError, LimitHit, LimitKind, MimeBundle, Source, Status, Stream, Value};
 
 use crate::choose::Candidate;
 use crate::deadline::Deadline;
@@ -202,11 +202,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             Event::Call(call) => self.call(call)?,
             Event::Await(ids) => self.waits(ids),
             Event::Print(stream, bytes) => self.print(stream, &bytes),
-            Event::Shown(bundle) => {
-                self.watch.shown(&bundle);
-                self.run.shown.push(bundle);
-                Next::Turn(Turn::Continue)
-            }
+            Event::Shown(bundle) => self.show(bundle),
             Event::Done(value) => Next::End(self.done(value)),
             Event::NoValue(why) => Next::End(End::NoValue(why)),
             Event::Raised(exception) => Next::End(End::Raised(exception)),
@@ -301,12 +297,23 @@ impl<'r, 'a> Drive<'r, 'a> {
         if !visible.is_empty() {
             self.watch.output(stream, visible);
         }
-        if self.run.output.floods() {
-            let allowed = self.run.session.grant.limits().output.bytes();
-            let reached = self.run.output.total();
-            return Next::End(End::Limited(LimitHit { kind: LimitKind::Output, allowed, reached }));
+        self.unless_it_floods()
+    }
+
+    fn show(&mut self, bundle: MimeBundle) -> Next {
+        self.run.output.show(&bundle);
+        self.watch.shown(&bundle);
+        self.run.shown.push(bundle);
+        self.unless_it_floods()
+    }
+
+    fn unless_it_floods(&self) -> Next {
+        if !self.run.output.floods() {
+            return Next::Turn(Turn::Continue);
         }
-        Next::Turn(Turn::Continue)
+        let allowed = self.run.session.grant.limits().output.bytes();
+        let reached = self.run.output.reached();
+        Next::End(End::Limited(LimitHit { kind: LimitKind::Output, allowed, reached }))
     }
 
     /// The value counts as output.

@@ -4,12 +4,14 @@
 
 use std::collections::VecDeque;
 
-use ringfence_types::{Dropped, Stream};
+use ringfence_types::{Dropped, MimeBundle, Stream};
 
 /// A run that prints this many times its cap, and at least [`FLOOD_FLOOR`], is stopped.
 const FLOOD_FACTOR: u64 = 16;
 /// No run is stopped for less than this: dropping it is cheap.
 const FLOOD_FLOOR: u64 = 16 << 20;
+/// What one format of a rich result counts for beside its bytes.
+const EACH_FORMAT: usize = 64;
 
 /// Both streams of one run.
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub struct Output {
     head_left: usize,
     tail_room: usize,
     total: u64,
+    shown: u64,
     stdout: Kept,
     stderr: Kept,
 }
@@ -39,6 +42,7 @@ impl Output {
             head_left: head,
             tail_room: whole - head,
             total: 0,
+            shown: 0,
             stdout: Kept::default(),
             stderr: Kept::default(),
         }
@@ -79,9 +83,20 @@ impl Output {
         self.total
     }
 
-    /// Whether the run prints without end.
+    /// Counts a rich result, which is kept whole: its bytes, and something for each so that empty ones count too.
+    pub fn show(&mut self, bundle: &MimeBundle) {
+        let sizes = bundle.0.iter().map(|(mime, bytes)| mime.len() + bytes.len() + EACH_FORMAT);
+        self.shown += sizes.sum::<usize>() as u64 + EACH_FORMAT as u64;
+    }
+
+    /// Bytes printed and shown.
+    pub fn reached(&self) -> u64 {
+        self.total.max(self.shown)
+    }
+
+    /// Whether the run prints or shows without end.
     pub fn floods(&self) -> bool {
-        self.total > self.cap.saturating_mul(FLOOD_FACTOR).max(FLOOD_FLOOR)
+        self.reached() > self.cap.saturating_mul(FLOOD_FACTOR).max(FLOOD_FLOOR)
     }
 
     /// Both texts, with a line where bytes were dropped, and how many.

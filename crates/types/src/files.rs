@@ -52,6 +52,20 @@ impl GuestPath {
         Ok(Self(format!("/{}", parts.join("/"))))
     }
 
+    /// The place in `/workspace` of an uploaded file or archive entry called `name`. Whatever two systems could read
+    /// differently is refused: absolute paths, `..`, backslashes, drive letters.
+    pub fn of_upload(name: &str) -> Result<Self, FileFault> {
+        let drive = name.as_bytes().get(1) == Some(&b':');
+        let climbs = name.split('/').any(|part| part == "..");
+        if name.starts_with('/') || name.ends_with('/') || name.contains('\\') || drive || climbs {
+            return Err(FileFault::BadPath(name.chars().take(120).collect()));
+        }
+        match Self::resolve(name)? {
+            Self(path) if path == "/workspace" => Err(FileFault::BadPath(name.chars().take(120).collect())),
+            path => Ok(path),
+        }
+    }
+
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -150,6 +164,14 @@ mod tests {
         check("../../x", None);
         check("a\0b", None);
         check("", None);
+        let upload = |name: &str, want: Option<&str>| {
+            assert_eq!(GuestPath::of_upload(name).ok().map(String::from).as_deref(), want, "{name}");
+        };
+        upload("ok/a.csv", Some("/workspace/ok/a.csv"));
+        upload("a..b.csv", Some("/workspace/a..b.csv"));
+        for refused in ["", ".", "/etc/x", "../x", "ok/../x", "..\\x", "C:\\x", "C:x", "a/", "a\0b"] {
+            upload(refused, None);
+        }
         assert!(GuestPath::resolve("/data/x").expect("good").is_under("/data"));
         assert!(!GuestPath::resolve("/database/x").expect("good").is_under("/data"));
     }

@@ -3,6 +3,7 @@
 //! Answers to: `lib`. Must not: print anything but the outcome with `--json`.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ use crate::{approve, input};
 
 /// Runs it and gives the exit code.
 pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8, Fault> {
+    let is_stdin = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if is_stdin(&args.program.file) && is_stdin(&args.stdin) {
+        return Err(Fault::usage("standard input holds either the program or what it reads, not both"));
+    }
     let source = Source { inputs: input::inputs(&args.inputs)?, ..input::program(&args.program)? };
     let source = Source { stdin: input::stdin(args.stdin.as_deref())?, ..source };
     let policy = input::policy(&args.session)?;

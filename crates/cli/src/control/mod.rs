@@ -7,6 +7,8 @@ mod client;
 pub mod holds;
 mod listener;
 mod message;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Answered, ask_all};
 pub use listener::{ListenError, Listener};

@@ -1,0 +1,224 @@
+//! Requests as the client writes them, read strictly: what a method does not know is an error, not ignored.
+//!
+//! Answers to: `connection`. Must not: act on anything.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ringfence_types::json::from_json;
+use ringfence_types::{FunctionSpec, GuestPath, Source};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::fault::Fault;
+use super::frames::{FrameFault, Object};
+
+/// The most sessions that one fork makes.
+const MOST_FORKS: usize = 100;
+
+/// A frame from the client.
+pub(super) enum Frame {
+    Request { id: u64, method: Option<String>, params: Json },
+    Answer { number: Option<u64>, body: Object },
+}
+
+impl Frame {
+    pub fn read(mut frame: Object) -> Result<Self, FrameFault> {
+        if let Some(number) = frame.remove("answer") {
+            return Ok(Self::Answer { number: number.as_u64(), body: frame });
+        }
+        let id = frame.get("id").and_then(Json::as_u64).ok_or(FrameFault::Neither)?;
+        let method = frame.get("method").and_then(Json::as_str).map(str::to_owned);
+        Ok(Self::Request { id, method, params: frame.remove("params").unwrap_or_else(|| Json::Object(Object::new())) })
+    }
+}
+
+/// What a client asks for.
+pub(super) enum Method {
+    Hello,
+    /// A session, from a snapshot where there is one.
+    Open(Box<Open>, Option<Vec<u8>>),
+    Cancel(String),
+    Close(String),
+    /// What a session does in its turn.
+    Task(String, Task),
+}
+
+/// What one session does, one after the other.
+pub(super) enum Task {
+    Run(Box<Source>),
+    Snapshot,
+    Fork(usize),
+    Put(GuestPath, Vec<u8>),
+    Get(GuestPath),
+    List(GuestPath),
+    Remove(GuestPath),
+    Close,
+}
+
+impl Method {
+    const ALL: [&str; 12] =
+        ["hello", "open", "run", "snapshot", "restore", "fork", "put", "get", "list", "remove", "cancel", "close"];
+
+    /// Reads a request by its method's rules.
+    pub fn read(method: Option<&str>, given: Json) -> Result<Self, Fault> {
+        let method = method.ok_or_else(|| Fault::request("a request needs the text `method`"))?;
+        let at = |task: fn(GuestPath) -> Task| {
+            move |given| params::<At>(method, given).and_then(|at| Ok(Self::Task(at.session, task(path(&at.path)?))))
+        };
+        match method {
+            "hello" => params::<Hello>(method, given).map(|_| Self::Hello),
+            "open" => Ok(Self::Open(params(method, given)?, None)),
+            "restore" => restore(given),
+            "cancel" => params::<Named>(method, given).map(|named| Self::Cancel(named.session)),
+            "close" => params::<Named>(method, given).map(|named| Self::Close(named.session)),
+            "run" => params::<Run>(method, given)?.task(),
+            "snapshot" => params::<Named>(method, given).map(|named| Self::Task(named.session, Task::Snapshot)),
+            "fork" => params::<Fork>(method, given)?.task(),
+            "put" => params::<Put>(method, given)?.task(),
+            "get" => at(Task::Get)(given),
+            "list" => at(Task::List)(given),
+            "remove" => at(Task::Remove)(given),
+            other => {
+                let other: String = other.chars().take(80).collect();
+                let known = Self::ALL.join(", ");
+                Err(Fault::request(format!("there is no method `{other}`")).hint(format!("use one of: {known}")))
+            }
+        }
+    }
+}
+
+fn params<T: DeserializeOwned>(method: &str, given: Json) -> Result<T, Fault> {
+    serde_json::from_value(given).map_err(|error| Fault::request(format!("`{method}`: {error}")))
+}
+
+fn bytes(name: &str, text: &str) -> Result<Vec<u8>, Fault> {
+    STANDARD.decode(text).map_err(|_| Fault::request(format!("`{name}` is not base64")))
+}
+
+fn path(text: &str) -> Result<GuestPath, Fault> {
+    Ok(GuestPath::resolve(text)?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    #[serde(rename = "version")]
+    _version: u64,
+}
+
+/// The parameters of `open`; `restore` takes the same, and `snapshot`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Open {
+    #[serde(default)]
+    pub policy: Option<PolicyFrom>,
+    #[serde(default)]
+    pub tier: Option<String>,
+    #[serde(default)]
+    pub engine: Option<String>,
+    #[serde(default)]
+    pub tenant: Option<String>,
+    #[serde(default)]
+    pub functions: Vec<FunctionSpec>,
+    #[serde(default)]
+    pub limits: Object,
+    #[serde(default)]
+    pub approvals: bool,
+    /// Whether `output` events are wanted.
+    #[serde(default = "yes")]
+    pub output: bool,
+    /// Whether `shown` events are wanted.
+    #[serde(default = "yes")]
+    pub shown: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where the policy comes from.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PolicyFrom {
+    Path(String),
+    Text(String),
+}
+
+fn restore(mut given: Json) -> Result<Method, Fault> {
+    let snapshot = given.as_object_mut().and_then(|given| given.remove("snapshot"));
+    let Some(Json::String(snapshot)) = snapshot else {
+        return Err(Fault::request("`restore`: the text `snapshot` is missing"));
+    };
+    Ok(Method::Open(params("restore", given)?, Some(bytes("snapshot", &snapshot)?)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    session: String,
+    code: String,
+    #[serde(default)]
+    file: Option<String>,
+    #[serde(default)]
+    inputs: Object,
+    #[serde(default)]
+    stdin: String,
+}
+
+impl Run {
+    fn task(self) -> Result<Method, Fault> {
+        let input = |(name, value): (String, Json)| match from_json(&value, &name) {
+            Ok(value) => Ok((name, value)),
+            Err(error) => Err(Fault::request(error.to_string())),
+        };
+        let inputs = self.inputs.into_iter().map(input).collect::<Result<_, _>>()?;
+        let file = self.file.unwrap_or_else(|| "main.py".to_owned());
+        let source = Source { file, inputs, stdin: self.stdin, ..Source::new(self.code) };
+        Ok(Method::Task(self.session, Task::Run(Box::new(source))))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    session: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fork {
+    session: String,
+    count: u64,
+}
+
+impl Fork {
+    fn task(self) -> Result<Method, Fault> {
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        if !(1..=MOST_FORKS).contains(&count) {
+            return Err(Fault::request(format!("`count` is {}; a fork makes 1 to {MOST_FORKS} sessions", self.count)));
+        }
+        Ok(Method::Task(self.session, Task::Fork(count)))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct At {
+    session: String,
+    path: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Put {
+    session: String,
+    path: String,
+    content: String,
+}
+
+impl Put {
+    fn task(self) -> Result<Method, Fault> {
+        Ok(Method::Task(self.session, Task::Put(path(&self.path)?, bytes("content", &self.content)?)))
+    }
+}

@@ -1,0 +1,112 @@
+//! `ringfence run`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Command;
+
+use crate::home::Home;
+
+#[test]
+fn a_program_runs_and_its_value_is_shown() {
+    let home = Home::new().with("six.py", "print('hi')\n6*7\n");
+    home.check(&["run", "-c", "print('hi'); 6*7"], (0, "hi\n42\n", ""));
+    home.check(&["run", "six.py"], (0, "hi\n42\n", ""));
+    home.check_with(&["run", "-"], "'a\\x1b' * 2", (0, "'a\\x1ba\\x1b'\n", ""));
+    home.check(&["run", "-c", "None"], (0, "", ""));
+    home.check(&["run", "-q", "-c", "print('hi'); 6*7"], (0, "hi\n", ""));
+    home.check(&["run", "--engine", "rustpython", "-c", "import re\nre.sub('a', 'b', 'aa')"], (0, "'bb'\n", ""));
+    home.check(
+        &["run", "--input", "x=[1, 2]", "--input", "y={\"a\": null}", "-c", "x, y"],
+        (0, "([1, 2], {'a': None})\n", ""),
+    );
+}
+
+#[test]
+fn the_outcome_as_json_is_all_that_is_printed() {
+    let home = Home::new();
+    let said = home.say(&["run", "--json", "-c", "print('hi'); 6*7"], "");
+    let outcome: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let part = |name: &str| outcome[name].clone();
+    assert_eq!((said.exit, said.stderr.as_str()), (Some(0), ""));
+    assert_eq!(
+        ["status", "value", "stdout", "tier", "strength"].map(part),
+        ["completed".into(), 42.into(), "hi\n".into(), "embedded".into(), "process".into()]
+    );
+}
+
+#[test]
+fn each_end_has_its_exit_code_and_line() {
+    let home = Home::new();
+    home.check(
+        &["run", "-c", "def f(x):\n    return 1 / x\nf(0)"],
+        (1, "", "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\n    f(0)\n  File \"main.py\", line 2, in f\n    return 1 / x\nZeroDivisionError: division by zero\n"),
+    );
+    home.check(
+        &["run", "--wall", "200ms", "-c", "while True: pass"],
+        (4, "", "ringfence: the limit on wall struck: 200 ms allowed\nhint: give `--wall`, or raise `limits.wall` in the policy\n"),
+    );
+    home.check(
+        &["run", "--tier", "wasm", "-c", "1"],
+        (
+            5,
+            "",
+            "ringfence: no allowed tier can run the program (embedded: the policy does not allow it; wasm: not in this build)\nhint: `ringfence explain` shows what each tier lacks\n",
+        ),
+    );
+    home.check(&["run", "-c", "import sys\nsys.exit(0)"], (0, "", ""));
+}
+
+#[test]
+fn output_past_the_limit_keeps_its_end() {
+    let home = Home::new();
+    let said = home.say(&["run", "--output", "1KiB", "-c", "for i in range(1000): print(i)"], "");
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!((said.exit, lines.first(), lines.last()), (Some(0), Some(&"0"), Some(&"999")));
+    assert_eq!(lines.iter().filter(|line| line.ends_with("bytes dropped ...]")).count(), 1);
+}
+
+#[test]
+fn ctrl_c_gives_the_run_up() {
+    let home = Home::new();
+    let mut child = home.command(&["run", "-c", "print('on')\nwhile True: pass"]).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+    let sent = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().expect("a shell");
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(sent.success());
+    assert_eq!(
+        (line.as_str(), output.status.code(), stderr.as_ref()),
+        ("on\n", Some(130), "ringfence: the caller gave the run up\n")
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_fault() {
+    let home = Home::new();
+    let mut child = home.command(&["run", "-c", "for i in range(2000): print('x' * 20)"]).spawn().expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn files_go_where_they_are_sent() {
+    let home = Home::new()
+        .with("data.csv", "a,b\n1,2\n")
+        .with("policy.toml", "version = 1\nname = \"p\"\n[filesystem]\nworkspace = \"1MiB\"\n");
+    let read = "print(open('/workspace/data.csv').read(), end='')";
+    home.check(
+        &["run", "-p", "policy.toml", "--file", "data.csv:/workspace/data.csv", "-c", read],
+        (0, "a,b\n1,2\n", ""),
+    );
+}
+
+#[test]
+fn a_policys_paths_begin_where_it_lies() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.work("deep/data")).expect("own folder");
+    let policy = "version = 1\nname = \"p\"\n[filesystem]\nmounts = [{ host = \"data\", at = \"/data\", mode = \"ro\" }]\n[audit]\nlog = \"log.jsonl\"\n";
+    let home = home.with("deep/policy.toml", policy).with("deep/data/x.txt", "inside");
+    home.check(&["run", "-p", "deep/policy.toml", "-c", "open('/data/x.txt').read()"], (0, "'inside'\n", ""));
+    assert!(home.work("deep/log.jsonl").exists());
+}
