@@ -65,6 +65,13 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Serve the Python package: frames over standard input and output, or at a socket
+    #[command(hide = true)]
+    Stdio {
+        /// Listen at this unix socket instead of standard input and output
+        #[arg(long)]
+        listen: Option<PathBuf>,
+    },
     /// Write the manual page
     #[command(after_help = "Example:\n  ringfence man > ringfence.1 && man ./ringfence.1")]
     Man,

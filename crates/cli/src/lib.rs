@@ -21,8 +21,8 @@ mod progress;
 mod repr;
 mod root;
 mod show;
-mod table;
 mod stdio;
+mod table;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -103,6 +103,11 @@ fn dispatch(root: &Root, command: Command, printer: &mut Printer) -> Result<u8, 
         Command::Policy(command) => commands::policy::policy(command, printer),
         Command::Audit(command) => commands::audit::audit(command, printer),
         Command::Completions { shell } => commands::shell::completions(shell, printer),
+        Command::Stdio { listen } => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let runtime = runtime.map_err(|error| Fault::new(Code::Internal, format!("no event loop: {error}")))?;
+            runtime.block_on(commands::stdio::stdio(root, listen.as_deref(), printer))
+        }
         Command::Man => commands::shell::man(root, printer),
     }
 }

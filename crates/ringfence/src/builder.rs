@@ -111,7 +111,7 @@ impl Builder {
         };
         let log = open_log(&self.audit)?;
         let embedded = Embedded::new(self.embedded);
-        self.warm_up.into_iter().for_each(|engine| embedded.warm_up(engine));
+        self.warm_up.into_iter().for_each(|engine| embedded.warm_up_engine(engine));
         let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded)];
         tiers.extend(self.tiers);
         let parts = Parts { tiers, log: Arc::new(log), snapshot_key: SnapshotKey::new(key) };

@@ -136,6 +136,11 @@ impl Engine {
         Ok(choose(&self.0.tiers, &grant, Some(&program), request.engine).await)
     }
 
+    /// Gets every tier ready ahead of the first session. Does not wait.
+    pub fn warm_up(&self) {
+        self.0.tiers.iter().for_each(|tier| tier.warm_up());
+    }
+
     /// Every tier of this build, really tried.
     pub async fn probe(&self) -> Vec<TierReport> {
         let mut reports = Vec::new();

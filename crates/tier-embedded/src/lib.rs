@@ -60,8 +60,8 @@ impl Embedded {
         }
     }
 
-    /// Starts the workers of an engine ahead of need.
-    pub fn warm_up(&self, engine: Engine) {
+    /// Starts the workers of one engine ahead of need.
+    pub fn warm_up_engine(&self, engine: Engine) {
         self.pool(engine).start();
     }
 
@@ -101,6 +101,11 @@ impl Tier for Embedded {
 
     fn probe(&self) -> Boxed<'_, Probe> {
         Box::pin(async { self.probed.get_or_init(|| probe::probe(&self.monty)).await.clone() })
+    }
+
+    fn warm_up(&self) {
+        self.monty.start();
+        self.rustpython.start();
     }
 
     fn open<'a>(&'a self, grant: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {

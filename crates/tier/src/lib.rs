@@ -38,6 +38,9 @@ pub trait Tier: Send + Sync {
     /// Whether it works here. Really tries; never assumes.
     fn probe(&self) -> Boxed<'_, Probe>;
 
+    /// Gets cells ready ahead of need, where the tier can. Does not wait.
+    fn warm_up(&self) {}
+
     /// One isolated place for one session, warm for `engine` where the tier has several. A used cell is never handed
     /// out again.
     fn open<'a>(&'a self, grant: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>>;

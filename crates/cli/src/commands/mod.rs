@@ -10,3 +10,4 @@ pub mod policy;
 pub mod repl;
 pub mod run;
 pub mod shell;
+pub mod stdio;
