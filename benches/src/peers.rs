@@ -22,6 +22,7 @@ pub fn contenders(options: &Options, folder: &Path) -> Result<Vec<Box<dyn Conten
             name: "python3 -c 'print(1+1)'".to_owned(),
             program: python.clone(),
             arguments,
+            folder: folder.to_path_buf(),
         }));
     }
     if let Some(program) = options.program.as_ref().filter(|program| answers(program, folder)) {

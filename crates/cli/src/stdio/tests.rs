@@ -10,8 +10,8 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split}
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-use super::frames::{Frames, pack};
-use super::{MAX_FRAME, Options, StdioError, fake, listen, serve};
+use super::frames::{Frames, MAX_FRAME, pack};
+use super::{Options, StdioError, fake, listen, serve};
 
 /// A client of a served connection.
 struct Client {
