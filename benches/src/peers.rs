@@ -18,11 +18,8 @@ pub fn contenders(options: &Options, folder: &Path) -> Result<Vec<Box<dyn Conten
     }
     if let Some(python) = &options.python {
         let arguments = ["-c", "print(1+1)"].map(str::to_owned).to_vec();
-        found.push(Box::new(Started {
-            name: "python3 -c 'print(1+1)'".to_owned(),
-            program: python.clone(),
-            arguments,
-        }));
+        let name = "python3 -c 'print(1+1)'".to_owned();
+        found.push(Box::new(Started { name, program: python.clone(), arguments, folder: folder.to_path_buf() }));
     }
     if let Some(program) = options.program.as_ref().filter(|program| answers(program, folder)) {
         let arguments = ["run", "-c", "print(1+1)"].map(str::to_owned).to_vec();

@@ -4,7 +4,7 @@
 
 use crate::arguments::Arguments;
 use crate::fault::Fault;
-use crate::python::{Environment, PYTHON};
+use crate::python::Environment;
 use crate::say;
 use crate::stage::{self, Counted, Stage};
 use crate::workspace::Workspace;
@@ -23,7 +23,7 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     command.arg("--samples").arg(samples.to_string());
     command.arg("--peer-python").arg(peers.program("python"));
     command.arg("--peer-program").arg(workspace.path("benches/pydantic_monty_pool.py"));
-    command.arg("--python").arg(PYTHON);
+    command.arg("--python").arg(interpreter(workspace, &peers)?);
     command.arg("--program").arg(workspace.program("ringfence"));
     command.arg("--results").arg(&results);
     let report = stage::run(Stage::new("bench core", command, Counted::Nothing));
@@ -31,4 +31,14 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
         say::progress(&format!("wrote {}", results.display()));
     }
     Ok(report.is_good())
+}
+
+/// The machine's Python itself: what `python3` names may be a script that looks for it.
+fn interpreter(workspace: &Workspace, environment: &Environment) -> Result<String, Fault> {
+    let python = environment.program("python");
+    let mut command = workspace.command(&python);
+    command.args(["-c", "import sys; print(sys._base_executable)"]);
+    let output = command.output().map_err(Fault::reading(&python))?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if path.is_empty() { Err(Fault::Unclear { program: "python".to_owned(), expected: "path" }) } else { Ok(path) }
 }

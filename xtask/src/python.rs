@@ -10,7 +10,7 @@ use crate::stage::{self, Counted, Stage};
 use crate::workspace::Workspace;
 
 /// The Python that environments are made with.
-pub const PYTHON: &str = "python3";
+const PYTHON: &str = "python3";
 
 /// An environment.
 pub struct Environment {

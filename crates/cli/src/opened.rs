@@ -42,6 +42,14 @@ impl Opened {
     }
 }
 
+impl Drop for Opened {
+    /// A command that fails before its run closes the log too.
+    fn drop(&mut self) {
+        // Closed already where all went well.
+        let _ = self.engine.log().close();
+    }
+}
+
 /// The audit log: the one that was asked for, else the policy's, else the one in the state folder.
 pub fn audit_log(asked: Option<&Path>, policy: &Policy) -> Result<PathBuf, Fault> {
     match asked.map(Path::to_owned).or_else(|| input::policy_log(policy)) {

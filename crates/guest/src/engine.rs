@@ -30,7 +30,7 @@ pub trait Interpreter {
 
 /// What the worker offers a running interpreter. Every method may block.
 pub trait Host {
-    /// Sends output on. The worker gathers small pieces.
+    /// Sends output on. The worker gathers small pieces; an empty piece sends on what it has gathered.
     fn print(&mut self, stream: Stream, bytes: &[u8]);
 
     /// Sends a rich result on.

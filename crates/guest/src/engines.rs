@@ -17,10 +17,10 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Warms the engine that this zygote is for.
-    pub fn warm(engine: Engine) -> Result<Self, NotWarm> {
+    /// Warms the engine that this zygote is for; `lean` where it will serve a single session.
+    pub fn warm(engine: Engine, lean: bool) -> Result<Self, NotWarm> {
         let rustpython = match engine {
-            Engine::Rustpython => Some(RustPython::new(Warm::new()?)),
+            Engine::Rustpython => Some(RustPython::new(if lean { Warm::lean()? } else { Warm::new()? })),
             // It starts in microseconds: there is nothing to warm.
             Engine::Monty => None,
         };
@@ -47,5 +47,5 @@ impl Warmth for Engines {
 }
 
 fn cold() -> Result<RustPython, NotWarm> {
-    Warm::new().map(RustPython::new)
+    Warm::lean().map(RustPython::new)
 }

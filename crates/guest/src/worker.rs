@@ -17,8 +17,10 @@ use crate::sys;
 
 /// Output is gathered up to this many bytes.
 const GATHER: usize = 16 << 10;
-/// Output that waits longer than this is sent with the next piece.
-const GATHER_TIME: Duration = Duration::from_millis(50);
+/// Whole lines are sent at once, up to [`LINES_AT_ONCE`] of them in this time; then they are gathered.
+const WINDOW: Duration = Duration::from_millis(50);
+/// A program that prints this many lines in a [`WINDOW`] is printing in bulk.
+const LINES_AT_ONCE: u32 = 64;
 
 /// Makes an interpreter of the kind asked for.
 pub type MakeInterpreter<'a> = dyn FnMut(Engine) -> Box<dyn Interpreter> + 'a;
@@ -137,7 +139,8 @@ struct WorkerHost {
     answers: BTreeMap<CallId, Result<Value, GuestError>>,
     output: Vec<u8>,
     output_stream: Stream,
-    output_since: Instant,
+    window: Instant,
+    sent_in_window: u32,
 }
 
 impl WorkerHost {
@@ -149,7 +152,8 @@ impl WorkerHost {
             answers: BTreeMap::new(),
             output: Vec::with_capacity(GATHER),
             output_stream: Stream::Stdout,
-            output_since: Instant::now(),
+            window: Instant::now(),
+            sent_in_window: 0,
         }
     }
 
@@ -224,16 +228,19 @@ impl Host for WorkerHost {
             self.flush();
             self.output_stream = stream;
         }
-        if self.output.is_empty() {
-            self.output_since = Instant::now();
-        }
         for piece in bytes.chunks(GATHER) {
             self.output.extend_from_slice(piece);
             if self.output.len() >= GATHER {
                 self.flush();
             }
         }
-        if self.output_since.elapsed() > GATHER_TIME {
+        if self.window.elapsed() > WINDOW {
+            self.window = Instant::now();
+            self.sent_in_window = 0;
+        }
+        let whole_line = bytes.is_empty() || bytes.ends_with(b"\n");
+        if whole_line && self.sent_in_window < LINES_AT_ONCE {
+            self.sent_in_window += 1;
             self.flush();
         }
     }

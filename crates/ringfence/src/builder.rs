@@ -77,6 +77,14 @@ impl Builder {
         self
     }
 
+    /// For a host that opens one session and ends: one worker ahead, and no imports before the program asks for them.
+    #[must_use]
+    pub fn one_shot(mut self) -> Self {
+        self.embedded.warm = 1;
+        self.embedded.lean = true;
+        self
+    }
+
     /// Starts the workers of an engine when the engine is built, not at first need.
     #[must_use]
     pub fn warm_up(mut self, engine: Interpreter) -> Self {

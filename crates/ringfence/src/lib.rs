@@ -49,9 +49,10 @@ pub fn become_worker_if_asked() {
         return;
     }
     let warm = arguments.next().is_some_and(|engine| engine == ringfence_types::Engine::Rustpython.as_str());
+    let lean = arguments.next().is_some_and(|word| word == ringfence_tier_embedded::LEAN);
     ringfence_guest::zygote::serve(|| {
         let engine = if warm { ringfence_types::Engine::Rustpython } else { ringfence_types::Engine::Monty };
-        match ringfence_guest::engines::Engines::warm(engine) {
+        match ringfence_guest::engines::Engines::warm(engine, lean) {
             Ok(engines) => Ok(Box::new(engines)),
             Err(error) => Err(error.to_string()),
         }

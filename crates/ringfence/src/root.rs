@@ -14,6 +14,9 @@ pub fn root() -> Root {
 fn build(options: EngineOptions) -> Result<ringfence_session::Engine, BuildError> {
     let audit = options.audit.map_or(AuditTo::Memory, AuditTo::File);
     let mut builder = Engine::builder().audit(audit).warm(options.warm);
+    if options.warm == 1 {
+        builder = builder.one_shot();
+    }
     if let Some(key) = options.snapshot_key {
         builder = builder.snapshot_key(key);
     }

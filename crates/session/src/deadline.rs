@@ -47,6 +47,11 @@ impl Deadline {
         self.cpu_before = meter.cpu();
     }
 
+    /// The host itself takes its time, such as for opening another cell: that is not the guest's.
+    pub fn hold(&mut self) {
+        self.waiting_since.get_or_insert_with(Instant::now);
+    }
+
     /// The guest waits for a host function.
     pub fn pause(&mut self) {
         if !self.includes_calls {

@@ -126,6 +126,9 @@ impl<'r, 'a> Drive<'r, 'a> {
     async fn transfer(&mut self, next: &Candidate, why: String, past: Vec<(Source, Replay)>) -> Result<bool, RunError> {
         let from = self.run.session.open.as_ref().map_or(next.tier.name(), |open| open.tier);
         self.run.record(Record::TierMoved(TierMoved { from, to: next.tier.name(), why }))?;
+        if let Some(deadline) = &mut self.run.deadline {
+            deadline.hold();
+        }
         match self.run.session.open(next).await {
             Ok(()) => {}
             Err(SessionError::Audit(error)) => return Err(error.into()),
@@ -133,6 +136,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
         if let (Some(deadline), Some(open)) = (&mut self.run.deadline, &self.run.session.open) {
             deadline.moved(&open.meter);
+            deadline.go_on();
         }
         for (source, replay) in past {
             if !self.repeat(source, replay).await? {

@@ -52,7 +52,7 @@ impl Paused {
     }
 }
 
-const GIVEN_UP: &str = "the caller gave the run up";
+pub(crate) const GIVEN_UP: &str = "the caller gave the run up";
 
 /// How a run came to its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -355,7 +355,7 @@ impl Drop for Run<'_> {
             return;
         }
         // The caller gave the run up, or the log failed: nothing of it may go on.
-        self.session.end(Status::Cancelled, None, "a run was cancelled".to_owned());
+        self.session.end(Status::Cancelled, None, GIVEN_UP.to_owned());
         let usage = self.usage();
         let reason = Some(GIVEN_UP.to_owned());
         let detail = RunClosed { status: Status::Cancelled, usage, limit: None, exception: None, reason };

@@ -326,7 +326,7 @@ impl Session {
         let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         if self.ended.is_some() {
         } else if self.switch.is_given_up() {
-            self.end(Status::Cancelled, None, "a run was cancelled".to_owned());
+            self.end(Status::Cancelled, None, run::GIVEN_UP.to_owned());
         } else if self.switch.is_killed() {
             self.end(Status::Killed, None, format!("ended by {}", self.switch.by()));
         } else if idle >= limits.idle.duration() {

@@ -17,7 +17,7 @@ use ringfence_types::{Engine, Strength, TierName};
 use ringfence_wire::Setup;
 use tokio::sync::OnceCell;
 
-pub use zygote::HIDDEN_ARGUMENT;
+pub use zygote::{HIDDEN_ARGUMENT, LEAN};
 
 use crate::cell::EmbeddedCell;
 use crate::pool::Pool;
@@ -30,12 +30,14 @@ pub struct Config {
     pub worker: Option<PathBuf>,
     /// Workers kept ready for each engine.
     pub warm: usize,
+    /// Import no more than is needed before the first fork: for a host that opens one session and ends.
+    pub lean: bool,
 }
 
 impl Default for Config {
     /// This very program, four workers ahead.
     fn default() -> Self {
-        Self { worker: None, warm: 4 }
+        Self { worker: None, warm: 4, lean: false }
     }
 }
 
@@ -51,7 +53,7 @@ pub struct Embedded {
 impl Embedded {
     /// A tier that starts its processes at first need.
     pub fn new(config: Config) -> Self {
-        let executable = Executable::new(config.worker);
+        let executable = Executable::new(config.worker, config.lean);
         Self {
             capabilities: capabilities(),
             monty: Pool::new(executable.clone(), Engine::Monty, config.warm),

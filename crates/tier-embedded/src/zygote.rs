@@ -24,6 +24,9 @@ use crate::cannot_open;
 /// The first argument that makes an executable a zygote; the engine to warm follows.
 pub const HIDDEN_ARGUMENT: &str = "--ringfence-zygote";
 
+/// The word after the engine that asks for no more imports than are needed.
+pub const LEAN: &str = "lean";
+
 /// What a zygote says when it is warm. Another program would say something else, or nothing.
 const GREETING: &[u8] = b"ringfence zygote 1";
 
@@ -31,12 +34,13 @@ const GREETING: &[u8] = b"ringfence zygote 1";
 #[derive(Debug, Clone)]
 pub struct Executable {
     path: Option<PathBuf>,
+    lean: bool,
     sealed: Arc<OnceLock<OwnedFd>>,
 }
 
 impl Executable {
-    pub fn new(path: Option<PathBuf>) -> Self {
-        Self { path, sealed: Arc::default() }
+    pub fn new(path: Option<PathBuf>, lean: bool) -> Self {
+        Self { path, lean, sealed: Arc::default() }
     }
 
     fn sealed(&self) -> Result<&OwnedFd, TierFault> {
@@ -90,6 +94,7 @@ impl Zygote {
         let child = Command::new(format!("/proc/self/fd/{}", sealed.as_raw_fd()))
             .arg0("ringfence-worker")
             .args([HIDDEN_ARGUMENT, engine.as_str()])
+            .args(executable.lean.then_some(LEAN))
             .env_clear()
             .env("TZ", "UTC")
             .current_dir("/")

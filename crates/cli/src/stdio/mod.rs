@@ -32,7 +32,7 @@ use ringfence_session::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use connection::Connection;
-pub use frames::{FrameFault, MAX_FRAME};
+pub use frames::FrameFault;
 pub use listen::listen;
 use outbox::Outbox;
 pub use pipes::serve_stdio;

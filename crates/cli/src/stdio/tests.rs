@@ -10,8 +10,8 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split}
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-use super::frames::{Frames, pack};
-use super::{MAX_FRAME, Options, StdioError, fake, listen, serve};
+use super::frames::{Frames, MAX_FRAME, pack};
+use super::{Options, StdioError, fake, listen, serve};
 
 /// A client of a served connection.
 struct Client {
@@ -95,7 +95,7 @@ impl Client {
 
     /// Ends the input, and gives how serving ended and what came after.
     async fn end(mut self) -> (String, Vec<Json>) {
-        self.input = None;
+        self.input.take().expect("ended once").shutdown().await.expect("a pipe can always be ended");
         let mut rest = Vec::new();
         while let Some(frame) = self.next().await {
             rest.push(frame);
@@ -153,7 +153,7 @@ fn cancelled(id: u64) -> Json {
 }
 
 fn after_cancel(id: u64) -> Json {
-    let reason = "the session has ended: a run was cancelled; open a new one";
+    let reason = "the session has ended: the caller gave the run up; open a new one";
     json!({"id": id, "result": {"status": "cancelled", "reason": reason}})
 }
 
@@ -335,7 +335,7 @@ async fn a_cancelled_run_has_an_outcome() {
         {"status": "cancelled", "stdout": "x", "reason": "the caller gave the run up"}});
     c.check(of(3, "cancel", json!({})), &[done(3), first, after_cancel(2)]).await;
     c.check(run(4, "1"), &[after_cancel(4)]).await;
-    let ended = "the session has ended: a run was cancelled; open a new one";
+    let ended = "the session has ended: the caller gave the run up; open a new one";
     c.check(of(5, "snapshot", json!({})), &[error(5, "no_session", ended, None)]).await;
     c.check(of(6, "close", json!({})), &[done(6)]).await;
     assert_eq!(client.end().await, ("served".to_owned(), vec![]));
@@ -432,6 +432,8 @@ async fn every_refusal_says_what_is_wrong() {
     let limits = |name: &str, value: Json| open(json!({"limits": {name: value}}));
     let text = |text: &str| open(json!({"policy": {"text": text}}));
     let rows: Vec<(Json, &str, &str, Option<&str>)> = vec![
+        // Before anything opened a cell.
+        (of(0, "snapshot", json!({})), "unsupported", "a session that ran nothing has no state to write down", None),
         (json!({"id": 0, "method": "fly"}), "bad_request", "there is no method `fly`", Some(methods)),
         (json!({"id": 0}), "bad_request", "a request needs the text `method`", None),
         (json!({"id": 0, "method": 3}), "bad_request", "a request needs the text `method`", None),
@@ -518,7 +520,7 @@ async fn every_refusal_says_what_is_wrong() {
         (
             text("version = 1\n[limit]\nwall = '5s'\n"),
             "bad_policy",
-            "policy:2: unknown key `limit`; did you mean `limits`?",
+            "policy:2: unknown key `limit` in a policy; did you mean `limits`?",
             None,
         ),
         (
@@ -535,7 +537,6 @@ async fn every_refusal_says_what_is_wrong() {
             "`open`: unknown variant `file`, expected `path` or `text`",
             None,
         ),
-        (of(0, "snapshot", json!({})), "unsupported", "a session that ran nothing has no state to write down", None),
     ];
     for (request, code, message, hint) in rows {
         c.check(request, &[error(0, code, message, hint)]).await;
@@ -600,7 +601,7 @@ async fn what_is_no_frame_ends_the_connection_with_one_word() {
         ),
         (
             [&[0, 0, 0, 4][..], b"\"\xff\xff\""].concat(),
-            "a frame that is not JSON: invalid unicode code point at line 1 column 4",
+            "a frame that is not JSON: invalid unicode code point at line 1 column 2",
         ),
         (body("[]"), "a frame that is not a JSON object"),
         (body("{}"), neither),

@@ -45,7 +45,9 @@ impl RustPython {
     /// Takes new entropy, so that nothing random is shared by two sessions, and touches the memory that a first
     /// snippet needs. To be called in a process that was forked from a warm one, before it is given to a session.
     pub fn reseed(&mut self) -> Result<(), NotWarm> {
-        rehearsal::rehearse(&self.warm.interpreter, 1);
+        if self.warm.preloaded {
+            rehearsal::rehearse(&self.warm.interpreter, 1);
+        }
         self.warm.interpreter.enter(|vm| match helpers() {
             Some(helpers) => helpers.reseed.call((), vm).map(|_| ()).map_err(|error| NotWarm::of(&error, vm)),
             None => Ok(()),

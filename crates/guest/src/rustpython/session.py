@@ -33,6 +33,7 @@ class Output(io.TextIOBase):
 
     def flush(self):
         self.buffer.flush()
+        self.write("")  # an empty piece sends on what the worker has gathered
 
     def close(self):
         pass

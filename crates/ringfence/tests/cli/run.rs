@@ -1,5 +1,6 @@
 //! `ringfence run`.
 
+use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::Command;
 
@@ -29,7 +30,7 @@ fn the_outcome_as_json_is_all_that_is_printed() {
     assert_eq!((said.exit, said.stderr.as_str()), (Some(0), ""));
     assert_eq!(
         ["status", "value", "stdout", "tier", "strength"].map(part),
-        ["completed".into(), 42.into(), "hi\n".into(), "embedded".into(), "process".into()]
+        [json!("completed"), json!(42), json!("hi\n"), json!("embedded"), json!("process")]
     );
 }
 
