@@ -172,6 +172,8 @@ def _take_over_stdio() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    # What a tool prints is seen at once, though it goes to a pipe.
+    sys.stdout = sys.stderr
     return source, output
 
 

@@ -41,6 +41,8 @@ pub enum SourceFault {
 pub struct Import {
     /// The dotted name: `os.path`.
     pub module: String,
+    /// Whether it stands under `try`: the program is ready for a module that is not there.
+    pub guarded: bool,
     /// The line, from 1.
     pub line: u32,
 }
@@ -205,7 +207,7 @@ impl Program {
 
 fn fit_rustpython(program: &Program) -> Fit {
     let lacking = |import: &Import| tables::RUSTPYTHON_LACKS.iter().find(|(module, _)| *module == top(&import.module));
-    for import in &program.imports {
+    for import in program.imports.iter().filter(|import| !import.guarded) {
         if let Some((module, reason)) = lacking(import) {
             return Fit::Unsupported { feature: format!("module {module}: {reason}"), line: import.line };
         }

@@ -22,6 +22,7 @@ pub(crate) fn survey(module: &ModModule, lines: &Lines<'_>) -> Survey {
     let mut walk = Walk {
         lines,
         imports: Vec::new(),
+        tries: 0,
         features: BTreeMap::new(),
         read: BTreeSet::new(),
         set: BTreeSet::new(),
@@ -38,6 +39,8 @@ pub(crate) fn survey(module: &ModModule, lines: &Lines<'_>) -> Survey {
 
 struct Walk<'a> {
     lines: &'a Lines<'a>,
+    /// How many `try` statements are around.
+    tries: u32,
     imports: Vec<Import>,
     features: BTreeMap<FeatureKind, u32>,
     read: BTreeSet<&'a str>,
@@ -57,7 +60,7 @@ impl<'a> Walk<'a> {
         if let Some((_, kind)) = tables::MODULE_FEATURES.iter().find(|(name, _)| *name == top(module)) {
             self.feature(*kind, node);
         }
-        self.imports.push(Import { module: module.to_owned(), line });
+        self.imports.push(Import { module: module.to_owned(), guarded: self.tries > 0, line });
     }
 
     fn parameters(&mut self, parameters: &'a Parameters) {
@@ -151,10 +154,14 @@ impl<'a> Visitor<'a> for Walk<'a> {
             _ => {}
         }
         if let Stmt::Try(attempt) = statement {
+            self.tries += 1;
             for handler in &attempt.handlers {
                 let ruff_python_ast::ExceptHandler::ExceptHandler(handler) = handler;
                 self.set.extend(handler.name.as_ref().map(|name| name.as_str()));
             }
+            walk_stmt(self, statement);
+            self.tries -= 1;
+            return;
         }
         walk_stmt(self, statement);
     }

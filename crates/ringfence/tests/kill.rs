@@ -50,7 +50,11 @@ async fn kill_all_ends_a_hundred_sessions() {
         let on = on.clone();
         runs.push(tokio::spawn(async move {
             let endless = Source::new("print('on')\nwhile True: pass");
-            session.run_watched(endless, move |_| { let _ = on.send(()); }).await
+            session
+                .run_watched(endless, move |_| {
+                    let _ = on.send(());
+                })
+                .await
         }));
     }
     for _ in 0..SESSIONS {

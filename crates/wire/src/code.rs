@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         if length > self.rest.len() {
             return Err(DecodeError::Short(what));
         }
-        let mut items = Vec::with_capacity(length.min(1024));
+        let mut items = Vec::with_capacity(length.min(64));
         for _ in 0..length {
             items.push(read(self)?);
         }

@@ -58,7 +58,7 @@ fn what_is_no_request_is_refused() {
         assert_eq!(answer, want, "{line}");
     };
     let failed = |why: &str| format!("{{\"reply\":\"failed\",\"why\":\"not a request: {why}\"}}\n");
-    check("{}\n", &failed("missing field `op` at line 2 column 0"));
+    check("{}\n", &failed("missing field `op` at line 1 column 2"));
     check("[\n", &failed("EOF while parsing a list at line 2 column 0"));
     check(
         "{\"op\":\"kill\",\"target\":\"nobody\",\"by\":\"x\"}\n",

@@ -22,6 +22,8 @@ const CAUSES: usize = 8;
 const FRAMES: (usize, usize) = (20, 80);
 /// Notes that are told.
 const NOTES: usize = 16;
+/// What CPython says where no thread can be had.
+const NO_THREAD: &str = "can't start new thread";
 /// Snippets whose source lines are remembered.
 const SNIPPETS: usize = 64;
 
@@ -84,6 +86,10 @@ pub fn ended(error: &PyBaseExceptionRef, snippets: &Snippets, vm: &VirtualMachin
     {
         let module = asked_for(error, snippets).filter(|_| name.starts_with('_')).unwrap_or(module);
         return Ended::Unsupported(Unsupported { feature: format!("module {module}"), line });
+    }
+    if told.kind == "RuntimeError" && told.message == NO_THREAD {
+        let feature = "threads that go on beside the program".to_owned();
+        return Ended::Unsupported(Unsupported { feature, line });
     }
     Ended::Raised(told)
 }

@@ -81,7 +81,11 @@ fn sleep(seconds: f64, vm: &VirtualMachine) -> PyResult<()> {
 /// The call in its plain form, under one budget for all its arguments.
 fn call_of(name: &PyStrRef, args: &PyTupleRef, kwargs: &PyDictRef, vm: &VirtualMachine) -> PyResult<Call> {
     let mut walker = Walker::new(vm);
-    let refused = |error: ringfence_types::ValueError| vm.new_type_error(error.to_string());
+    // As Python's own encoders do: a cycle is a bad value, everything else a bad type.
+    let refused = |error: ringfence_types::ValueError| match &error {
+        ringfence_types::ValueError::Cycle { .. } => vm.new_value_error(error.to_string()),
+        _ => vm.new_type_error(error.to_string()),
+    };
     let function = name.to_string_lossy().into_owned();
     let mut call = Call { id: CallId(0), function, args: Vec::new(), kwargs: Vec::new(), deferred: false };
     for (index, value) in args.as_slice().iter().enumerate() {

@@ -17,7 +17,7 @@ _S_IFREG, _S_IFDIR = 0o100000, 0o040000
 _LIMIT = 256
 
 error = OSError
-environ = {}
+environ = {b"HOME": b"/workspace"}
 _cwd = "/workspace"
 _nodes = {}
 _descriptors = {}

@@ -31,8 +31,9 @@ def lend():
 
 def take_back():
     """Removes the stand-ins, so that a program that wants the real thing is told that there is none."""
-    for name in _ABSENT:
+    for name in (*_ABSENT, "asyncio.subprocess"):
         sys.modules.pop(name, None)
+    vars(sys.modules["asyncio"]).pop("subprocess", None)
 
 
 def _refused(module, name):
@@ -105,6 +106,20 @@ _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 MOST_FRAMES = 5000
 
 
+def _patch_threads():
+    """Threads run where they are started; one that is meant to go on beside the program can't."""
+    import threading
+
+    start = threading.Thread.start
+
+    def start_here(self):
+        if self.daemon:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    threading.Thread.start = start_here
+
+
 def _setrecursionlimit(limit, /):
     """Set the maximum depth, up to what the native stack can hold."""
     _set_limit(min(limit, MOST_FRAMES))
@@ -116,6 +131,7 @@ def install():
     import time
 
     _patch_locks()
+    _patch_threads()
     for module, names in _REFUSED.items():
         for name in names.split():
             if hasattr(sys.modules[module], name):

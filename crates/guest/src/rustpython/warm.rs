@@ -251,8 +251,19 @@ fn warm(vm: &VirtualMachine, modules: &[&'static str]) -> PyResult<Scope> {
     let event_loop = part("ringfence_loop", LOOP, vm)?;
     call(&event_loop, "install", vm)?;
     call(&refusals, "install", vm)?;
+    fix_code_objects(vm);
     helpers::take_up(&session, &event_loop, vm)?;
     vm.new_scope_with_main()
+}
+
+/// Code objects are made by the compiler only: one that was put together by hand could end the worker.
+fn fix_code_objects(vm: &VirtualMachine) {
+    let code = vm.ctx.types.code_type;
+    let mut attributes = code.attributes.write();
+    for name in ["replace", "__replace__"] {
+        attributes.shift_remove(vm.ctx.intern_str(name));
+    }
+    code.slots.new.store(None);
 }
 
 /// Runs one of the Python parts as a module of that name.

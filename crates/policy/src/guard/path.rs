@@ -11,7 +11,11 @@ const LOOK_ALIKES: &str = "\u{2044}\u{2215}\u{2216}\u{29f8}\u{29f9}\u{29f5}\u{25
 
 /// The path against `/workspace`, without `.` and `..`; `Err` where its spelling is not plain.
 pub(crate) fn normal(text: &str) -> Result<String, ()> {
-    let odd = text.starts_with('~') || text.contains('\\') || has_percent_code(text) || text.chars().any(is_odd);
+    let odd = text.starts_with('~')
+        || (text.len() > 1 && text.ends_with('/'))
+        || text.contains('\\')
+        || has_percent_code(text)
+        || text.chars().any(is_odd);
     if odd || text.split('/').any(|part| part.len() > 255) {
         return Err(());
     }

@@ -127,7 +127,7 @@ fn python_types_that_json_cannot_tell_apart() {
     python("path", Value::Path("/a".into()), "");
     python("uuid", Value::Uuid([0; 16]), "");
     python("decimal", Value::Float(1.5), "f() argument `args.x` must be decimal, not 1.5 (float)");
-    check(json!({"type": "string"}), Value::Date("2024-01-01".into()), "");
+    check(json!({"type": "string"}), Value::Date("2024-01-01".into()), "f() argument `args.x` must be str, not date");
     check(
         json!({"anyOf": [{"type": "string", "x-python": "bytes"}, {"type": "integer"}]}),
         Value::from("a"),

@@ -67,6 +67,6 @@ fn what_is_wrong_with_a_policy_is_said_with_its_line() {
         let check = |file: &str, stderr: &str| home.check(&[command, &[file]].concat(), (2, "", stderr));
         check("none.toml", "ringfence: `none.toml` can't be read: no such file or directory\n");
         check("bytes.toml", "ringfence: `bytes.toml` is not UTF-8\n");
-        check("unknown.toml", "ringfence: unknown.toml:3: unknown key `limit`; the nearest key is `limits`\n");
+        check("unknown.toml", "ringfence: unknown.toml:3: unknown key `limit` in a policy; did you mean `limits`?\n");
     }
 }

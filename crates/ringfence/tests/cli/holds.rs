@@ -44,6 +44,6 @@ fn kill_switches_that_cannot_be_read_stop_everything() {
         .expect("own folder");
     home.check(
         &["run", "-c", "1"],
-        (2, "", "ringfence: `HOME/state/ringfence/holds.json` does not hold kill switches: EOF while parsing an object at line 1 column 1; mend or remove it, nothing runs until then\n"),
+        (2, "", "ringfence: `HOME/state/ringfence/holds.json` does not hold kill switches: invalid type: map, expected a sequence at line 1 column 0; mend or remove it, nothing runs until then\n"),
     );
 }

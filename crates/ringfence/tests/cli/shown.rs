@@ -40,7 +40,7 @@ fn every_command_has_help_a_completion_and_a_page() {
     for command in ["run", "repl", "explain", "doctor", "ps", "kill", "resume", "holds", "policy", "audit"] {
         assert_eq!(home.say(&[command, "--help"], "").exit, Some(0), "{command}");
         assert!(man.contains(&format!(".SH RINGFENCE {}\n", command.to_uppercase())), "{command} has no page");
-        assert!(script.contains(&format!("ringfence__{command}")), "{command} has no completion");
+        assert!(script.contains(&format!("ringfence__subcmd__{command}")), "{command} has no completion");
     }
     home.check(&["--version"], (0, concat!("ringfence ", env!("CARGO_PKG_VERSION"), "\n"), ""));
 }
