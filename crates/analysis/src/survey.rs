@@ -73,9 +73,9 @@ impl<'a> Walk<'a> {
             _ => None,
         };
         match (call.func.as_ref(), literal) {
-            (Expr::Name(name), Some(module)) if name.id == "__import__" => self.import(module, call),
+            (Expr::Name(name), Some(module)) if name.id == "__import__" => self.import_by_call(module, call),
             (Expr::Attribute(attribute), Some(module)) if attribute.attr.as_str() == "import_module" => {
-                self.import(module, call);
+                self.import_by_call(module, call);
             }
             (Expr::Name(name), _) => {
                 if let Some((_, kind)) = tables::CALL_FEATURES.iter().find(|(called, _)| *called == name.id.as_str()) {
@@ -105,6 +105,13 @@ impl<'a> Walk<'a> {
                 self.feature(FeatureKind::MethodDecorators, method);
             }
         }
+    }
+
+    /// A module that is fetched by a call may never be, or its lack may be looked for.
+    fn import_by_call(&mut self, module: &str, call: &ruff_python_ast::ExprCall) {
+        self.tries += 1;
+        self.import(module, call);
+        self.tries -= 1;
     }
 
     fn import_from(&mut self, from: &'a ruff_python_ast::StmtImportFrom) {

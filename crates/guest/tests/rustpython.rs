@@ -686,7 +686,10 @@ fn what_a_session_has_not_fails_as_python_does() {
     ] {
         check(code, &refused(name, code));
     }
-    check("import os, sys\ndict(os.environ), sys.argv", "Tuple([Dict([]), List([Str(\"main.py\")])])");
+    check(
+        "import os, sys\ndict(os.environ), sys.argv",
+        "Tuple([Dict([(Str(\"HOME\"), Str(\"/workspace\"))]), List([Str(\"main.py\")])])",
+    );
     check(
         "breakpoint()",
         "RuntimeError: breakpoint() is not available in a sandboxed session @main.py:1 <module> `breakpoint()`",
