@@ -2,10 +2,12 @@
 //!
 //! Answers to: the zygote and its workers. Must not: keep anything that two sessions would share.
 
-use ringfence_types::Engine;
+use ringfence_types::{Engine, Source};
 
 use crate::engine::Interpreter;
+use crate::files::Files;
 use crate::monty::Monty;
+use crate::rustpython::rehearsal::Nobody;
 use crate::rustpython::{NotWarm, RustPython, Warm};
 use crate::sys;
 use crate::zygote::Warmth;
@@ -30,8 +32,10 @@ impl Engines {
 
 impl Warmth for Engines {
     fn reseed(&mut self) {
-        if let Some(Err(_)) = self.rustpython.as_mut().map(RustPython::reseed) {
-            sys::end(68);
+        match self.rustpython.as_mut().map(RustPython::reseed) {
+            Some(Ok(())) => {}
+            Some(Err(_)) => sys::end(68),
+            None => rehearse_monty(),
         }
     }
 
@@ -43,6 +47,15 @@ impl Warmth for Engines {
                 Err(_) => sys::end(69),
             },
         }
+    }
+}
+
+/// Touches the pages that a first snippet needs, ahead of need: they are shared with the zygote until then.
+fn rehearse_monty() {
+    let mut nobody = Nobody(Files::new(0));
+    let mut throwaway = Monty::new();
+    for code in ["print(1)\nx = [n * 2 for n in range(3)]\nlen(x)", "1 +"] {
+        let _ = throwaway.run(&Source::new(code), &mut nobody);
     }
 }
 

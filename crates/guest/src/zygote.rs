@@ -20,6 +20,9 @@ use crate::{lock, sys, worker};
 /// How far the main thread's stack may grow.
 pub const STACK: u64 = 64 << 20;
 
+/// How far workers stand back behind their host.
+const NICENESS: i32 = 5;
+
 /// What the zygote sends once it is warm: a greeting that no other program would send.
 pub const GREETING: &[u8] = b"ringfence zygote 1";
 
@@ -59,6 +62,8 @@ pub fn serve(warm: impl FnOnce() -> Result<Box<dyn Warmth>, String>) -> ! {
 }
 
 fn prepare() -> Result<BpfProgram, String> {
+    // A machine full of busy guests still answers its host first. One that can't be told so is no worse than before.
+    let _ = rustix::process::nice(NICENESS);
     sys::raise_stack(STACK).map_err(|error| format!("the stack limit can't be raised: {error}"))?;
     lock::filter().map_err(|error| error.to_string())
 }

@@ -4,6 +4,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ringfence_tier::TierFault;
 use ringfence_types::Engine;
@@ -11,6 +12,9 @@ use tokio::sync::mpsc;
 
 use crate::cannot_open;
 use crate::zygote::{Executable, Worker, Zygote};
+
+/// How long the next fork waits while there are workers enough.
+const BREATH: Duration = Duration::from_millis(3);
 
 /// A zygote, the thread that asks it, and the workers that are ready.
 #[derive(Debug)]
@@ -73,6 +77,10 @@ fn keep_filled(executable: &Executable, engine: Engine, ready: &mpsc::Sender<Res
             let lost = worker.is_err();
             if ready.blocking_send(worker).is_err() {
                 return;
+            }
+            if ready.capacity() * 2 < ready.max_capacity() {
+                // More than half are left: whoever took one has the processors first.
+                std::thread::sleep(BREATH);
             }
             if lost {
                 break;

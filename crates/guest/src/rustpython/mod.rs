@@ -12,7 +12,7 @@ mod missing;
 mod natives;
 mod nesting;
 mod outgoing;
-mod rehearsal;
+pub(crate) mod rehearsal;
 mod sys;
 mod warm;
 

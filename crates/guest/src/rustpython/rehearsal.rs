@@ -40,7 +40,7 @@ pub fn rehearse(interpreter: &Interpreter, rounds: usize) {
 }
 
 /// A host that keeps nothing and grants nothing.
-struct Nobody(Files);
+pub(crate) struct Nobody(pub(crate) Files);
 
 impl Host for Nobody {
     fn print(&mut self, _: Stream, _: &[u8]) {}
