@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import decimal
 import os
+import re
 import threading
 import uuid
 from collections.abc import Iterator
@@ -194,3 +195,12 @@ def test_a_host_function_may_use_another_sandbox() -> None:
 
     with Sandbox(policy=OPEN, exports=[nest]) as box:
         assert box.run("nest(1) + nest(2)", check=True).value == 5
+
+
+def test_the_ten_lines_of_the_project_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = Path(__file__).resolve().parents[2] / "README.md"
+    found = re.search(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert found is not None
+    exec(compile(found[1], "README.md", "exec"), {"__name__": "readme"})
+    said = re.search(r"# (22.*)", found[1])
+    assert said is not None and capsys.readouterr().out == said[1] + "\n"
