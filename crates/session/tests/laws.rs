@@ -47,7 +47,7 @@ async fn try_run(trace: &Trace, sink: TraceSink, policy: &str) -> Result<(), Str
     let tier = FakeTier::new(trace, script);
     let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
     let mut functions = Registry::new();
-    functions.add(Traced::new("f", trace, Ok(Value::None))).expect("a good name");
+    functions.add(Traced::function("f", trace, Ok(Value::None))).expect("a good name");
     let policy = Policy::parse(policy, "test").expect("a good policy");
     let request = Request { functions, engine: Some(Interpreter::Monty), ..Request::new(policy) };
     let mut session = Engine::new(parts).session(request).map_err(|error| error.to_string())?;

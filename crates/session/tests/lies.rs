@@ -28,7 +28,7 @@ fn session(script: Vec<Reply>) -> Session {
     let tier = FakeTier::new(&trace, script);
     let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
     let mut functions = Registry::new();
-    functions.add(Traced::new("f", &trace, Ok(Value::None))).expect("a good name");
+    functions.add(Traced::function("f", &trace, Ok(Value::None))).expect("a good name");
     let policy = Policy::parse(POLICY, "test").expect("a good policy");
     let request = Request { functions, engine: Some(Interpreter::Monty), ..Request::new(policy) };
     Engine::new(parts).session(request).expect("granted")

@@ -18,7 +18,7 @@ pub struct Traced {
 
 impl Traced {
     /// A function without parameters that gives `answer`.
-    pub fn new(name: &str, trace: &Trace, answer: Result<Value, HostError>) -> Arc<dyn HostFunction> {
+    pub fn function(name: &str, trace: &Trace, answer: Result<Value, HostError>) -> Arc<dyn HostFunction> {
         Arc::new(Self { spec: FunctionSpec::new(name), trace: trace.clone(), answer })
     }
 }
