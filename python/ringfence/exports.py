@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import select
 import sys
 import threading
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -147,6 +149,7 @@ def serve(server: Server, source: int) -> None:
 def main(arguments: list[str]) -> int:
     """Serves the file that is named; 2 where it can't be used."""
     source, output = _take_over_stdio()
+    threading.Thread(target=_end_with_host, args=(source,), daemon=True).start()
     try:
         if len(arguments) != 1:
             raise ToolFileError("name one file of host functions: python -m ringfence.exports TOOLS.py")
@@ -175,6 +178,15 @@ def _take_over_stdio() -> tuple[int, int]:
     # What a tool prints is seen at once, though it goes to a pipe.
     sys.stdout = sys.stderr
     return source, output
+
+
+def _end_with_host(source: int) -> None:
+    """Ends the process soon after the host is gone, whatever the tools' file is busy with."""
+    hang_up = select.poll()
+    hang_up.register(source, 0)  # the end of the pipe is told without being asked for
+    hang_up.poll()
+    time.sleep(1)
+    os._exit(0)
 
 
 def _run_as_program() -> None:

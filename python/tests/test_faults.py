@@ -247,3 +247,19 @@ def test_policies_that_cannot_be_handed_over() -> None:
         policy_params("version = 1\n")
     with pytest.raises(ringfence.PolicyError, match=r"the policy's `limits.wall` can't be a NoneType"):
         policy_params({"limits": {"wall": None}})
+
+
+def test_exports_end_with_their_host_while_the_file_still_loads(tmp_path: Path) -> None:
+    tools = tmp_path / "tools.py"
+    tools.write_text("import sys\nprint('loading', file=sys.stderr, flush=True)\nwhile True: pass\n")
+    command = [sys.executable, "-m", "ringfence.exports", str(tools)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as exports:
+        assert exports.stdin is not None and exports.stderr is not None
+        assert exports.stderr.readline() == b"loading\n"
+        exports.stdin.close()
+        exports.stdin = None
+        try:
+            assert exports.wait(30) == 0
+        finally:
+            exports.kill()
