@@ -12,7 +12,7 @@ use ringfence_audit::event::{ApprovalAnswered, ApprovalAsked, CallAnswered, Call
 use ringfence_audit::{AuditError, Entry, Event, Log, REDACTED, Scope};
 use ringfence_policy::{ApprovalNeed, ArgumentFault, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
 use ringfence_types::json::to_json;
-use ringfence_types::{Call, CallId, GuestError, Value};
+use ringfence_types::{Call, CallId, GuestError, Value, ValueBudget};
 use serde_json::{Map, Value as Json};
 
 use crate::approve::{ApprovalRequest, Approve, Verdict};
@@ -214,6 +214,11 @@ impl Bridge {
             exception: error.exception().to_owned(),
             message: error.message().to_owned(),
         })?;
+        if !fits(&value, ValueBudget::DEFAULT) {
+            let message =
+                format!("the result of `{name}` is too large to cross: 4 MiB, 64 levels and 200,000 values at most");
+            return Err(GuestError { exception: "ValueError".to_owned(), message });
+        }
         match self.schemas.check_result(name, &value) {
             Ok(()) => Ok(value),
             Err(fault) => Err(GuestError { exception: "TypeError".to_owned(), message: fault.to_string() }),
@@ -301,6 +306,29 @@ fn size(result: &Result<Value, GuestError>) -> u64 {
         Ok(value) => weigh(value),
         Err(error) => error.message.len() as u64,
     }
+}
+
+/// Whether a host's own value is small enough for the frame that carries it.
+fn fits(value: &Value, budget: ValueBudget) -> bool {
+    let mut nodes = 0;
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        nodes += 1;
+        if depth > budget.depth || nodes > budget.nodes {
+            return false;
+        }
+        match value {
+            Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+                open.extend(items.iter().map(|item| (item, depth + 1)));
+            }
+            Value::Dict(pairs) => {
+                open.extend(pairs.iter().flat_map(|(key, value)| [(key, depth + 1), (value, depth + 1)]));
+            }
+            Value::Record(record) => open.extend(record.fields.iter().map(|(_, value)| (value, depth + 1))),
+            _ => {}
+        }
+    }
+    weigh(value) <= budget.bytes as u64
 }
 
 /// Bytes of a value, about.
