@@ -14,6 +14,11 @@ pub trait Contender {
     fn every(&self) -> usize {
         1
     }
+    /// Samples taken one after the other when its turn comes. A pool serves a stream of sessions: one session between
+    /// two other programs would measure the processor's caches.
+    fn in_a_row(&self) -> usize {
+        1
+    }
     /// One sample; its result was checked.
     fn sample(&mut self) -> Result<Duration, Fault>;
 }

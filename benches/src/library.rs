@@ -14,7 +14,10 @@ use tokio::runtime::Runtime;
 use crate::contender::{Contender, Fault};
 
 /// Calls in one sample of a round trip.
-const CALLS: u32 = 100;
+const CALLS: u32 = 500;
+
+/// Fresh sessions of one pool in a row.
+pub const IN_A_ROW: usize = 5;
 
 /// Every measurement of the library.
 pub fn contenders<'r>(runtime: &'r Runtime, folder: &Path) -> Result<Vec<Box<dyn Contender + 'r>>, Fault> {
@@ -61,6 +64,10 @@ impl Contender for Fresh<'_> {
         self.name.clone()
     }
 
+    fn in_a_row(&self) -> usize {
+        IN_A_ROW
+    }
+
     fn sample(&mut self) -> Result<Duration, Fault> {
         let policy = Policy::closed();
         let started = Instant::now();
@@ -102,6 +109,10 @@ impl RoundTrip<'_> {
 impl Contender for RoundTrip<'_> {
     fn name(&self) -> String {
         format!("{}: host call and back, two ints, checks and audit file on", self.interpreter.as_str())
+    }
+
+    fn every(&self) -> usize {
+        5
     }
 
     /// A run with calls less the same run with a function of the guest's own, for each call.

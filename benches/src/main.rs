@@ -13,6 +13,7 @@ mod peers;
 mod report;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ringfence::CountingAllocator;
 
@@ -49,13 +50,18 @@ fn run() -> Result<(), Fault> {
     Ok(())
 }
 
-/// One sample of each contender a round; slow ones sit some rounds out.
+/// Between two samples in a row: a pool has time to fill up again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Each contender's turn in every round; slow ones sit some rounds out.
 fn interleaved(mut contenders: Vec<Box<dyn Contender + '_>>, rounds: usize) -> Result<Vec<Row>, Fault> {
     let mut samples = vec![Vec::new(); contenders.len()];
     // What is measured is the warm state: the first rounds are not counted.
     for round in 0..rounds + 5 {
         for (contender, samples) in contenders.iter_mut().zip(&mut samples) {
-            if round % contender.every() == 0 {
+            let turns = if round % contender.every() == 0 { contender.in_a_row() } else { 0 };
+            for _ in 0..turns {
+                std::thread::sleep(PAUSE);
                 let time = contender.sample()?;
                 if round >= 5 {
                     samples.push(time);

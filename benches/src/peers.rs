@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::contender::{Contender, Fault};
+use crate::library::IN_A_ROW;
 use crate::options::Options;
 
 /// Every peer that the options name.
@@ -64,6 +65,10 @@ impl Pool {
 impl Contender for Pool {
     fn name(&self) -> String {
         POOL.to_owned()
+    }
+
+    fn in_a_row(&self) -> usize {
+        IN_A_ROW
     }
 
     /// The time that the pool's own process took: the way to it and back is not counted against it.

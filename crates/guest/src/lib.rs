@@ -9,6 +9,7 @@ pub mod files;
 pub mod lock;
 pub mod monty;
 pub mod rustpython;
+mod socket;
 pub mod sys;
 pub mod worker;
 pub mod zygote;

@@ -102,7 +102,11 @@ pub fn end_with_limit(kind: LimitKind, reached: u64) -> ! {
         let frame = limit_frame(kind, reached);
         // WHY UNSAFE: runs inside the allocator or a signal handler, where std's I/O may not be used.
         // SAFETY: `frame` is on this stack and as long as said; `write` is async-signal-safe.
-        unsafe { libc::write(socket, frame.as_ptr().cast(), frame.len()) };
+        while unsafe { libc::write(socket, frame.as_ptr().cast(), frame.len()) } < 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
+        {
+            wait(libc::POLLOUT, None);
+        }
     }
     end(65)
 }
@@ -139,37 +143,42 @@ pub fn write_frame(bytes: &[u8]) {
         let count = unsafe { libc::write(SOCKET, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(count) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-            Err(_) if interrupted() => {}
-            Err(_) => end(66),
+            Err(_) => match io::Error::last_os_error().kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => {
+                    wait(libc::POLLOUT, None);
+                }
+                _ => end(66),
+            },
         }
     }
     WRITING.store(false, Ordering::Relaxed);
 }
 
-/// Fills `buffer` from the session's socket. The process ends where the host is gone.
-pub fn read_exact(buffer: &mut [u8]) {
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        // WHY UNSAFE: the descriptor is a plain number in the locked worker.
-        // SAFETY: `rest` is valid for its length and nothing else refers to it.
-        let count = unsafe { libc::read(SOCKET, rest.as_mut_ptr().cast(), rest.len()) };
-        match usize::try_from(count) {
-            Ok(0) => end(0),
-            Ok(count) => filled += count,
-            Err(_) if interrupted() => {}
-            Err(_) => end(66),
-        }
+/// Reads what the session's socket has, up to the length of `buffer`; `None` where it has nothing yet.
+/// The process ends where the host is gone.
+pub fn read_some(buffer: &mut [u8]) -> Option<usize> {
+    // WHY UNSAFE: the descriptor is a plain number in the locked worker.
+    // SAFETY: `buffer` is valid for its length and nothing else refers to it.
+    let count = unsafe { libc::read(SOCKET, buffer.as_mut_ptr().cast(), buffer.len()) };
+    match usize::try_from(count) {
+        Ok(0) => end(0),
+        Ok(count) => Some(count),
+        Err(_) => match io::Error::last_os_error().kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => None,
+            _ => end(66),
+        },
     }
-}
-
-fn interrupted() -> bool {
-    io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
 }
 
 /// Waits until the session's socket has something to read, or `timeout` has passed. `true`: there is something.
 pub fn wait_readable(timeout: Option<Duration>) -> bool {
+    wait(libc::POLLIN, timeout)
+}
+
+fn wait(events: libc::c_short, timeout: Option<Duration>) -> bool {
     let millis = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
-    let mut poll = libc::pollfd { fd: SOCKET, events: libc::POLLIN, revents: 0 };
+    let mut poll = libc::pollfd { fd: SOCKET, events, revents: 0 };
     // WHY UNSAFE: `poll` is a raw libc call.
     // SAFETY: one `pollfd` on this stack, and its count is 1.
     unsafe { libc::poll(&raw mut poll, 1, millis) > 0 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use ringfence_types::{
     Call, CallId, Engine, FileOp, FunctionSpec, GuestError, LimitKind, MimeBundle, Source, Stream, Value,
 };
-use ringfence_wire::{FromGuest, HEADER, Header, Setup, ToGuest, VERSION, to_guest, to_guest_cap};
+use ringfence_wire::{FromGuest, HEADER, Header, Setup, ToGuest, VERSION};
 
 use crate::engine::{Ended, Host, Interpreter, Pause, Unsupported};
 use crate::files::Files;
+use crate::socket::Socket;
 use crate::sys;
 
 /// Output is gathered up to this many bytes.
@@ -101,33 +102,6 @@ impl Session {
             Ok(None) => self.host.send(&FromGuest::Restored),
             Err(missing) => self.host.send(&FromGuest::Unsupported(missing.feature, missing.line)),
         }
-    }
-}
-
-/// Frames on the socket, read within the bounds of their kind.
-#[derive(Default)]
-struct Socket {
-    body: Vec<u8>,
-}
-
-impl Socket {
-    fn send(&mut self, frame: &FromGuest) {
-        sys::write_frame(&frame.encode());
-    }
-
-    /// Waits for a frame. The process ends where the host is gone or breaks the form.
-    fn receive(&mut self) -> ToGuest {
-        let mut header = [0; HEADER];
-        sys::read_exact(&mut header);
-        let Ok(header) = Header::parse(header, to_guest_cap) else { sys::end(70) };
-        self.body.clear();
-        self.body.resize(header.length, 0);
-        sys::read_exact(&mut self.body);
-        let frame = to_guest(header.kind, &self.body);
-        if self.body.capacity() > GATHER {
-            self.body = Vec::new();
-        }
-        frame.unwrap_or_else(|_| sys::end(70))
     }
 }
 
@@ -259,6 +233,7 @@ impl Host for WorkerHost {
         let id = call.id;
         self.next_call = self.next_call.max(id.0 + 1);
         self.send_bounded(&FromGuest::Call(call));
+        self.socket.expect_answer();
         loop {
             let (answered, result) = self.receive_answer(pause);
             if answered == id {
@@ -286,7 +261,7 @@ impl Host for WorkerHost {
         self.send_bounded(&FromGuest::Await(pending.to_vec()));
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if !sys::wait_readable(left) {
+            if !self.socket.wait(left) {
                 return None;
             }
             let (id, result) = self.receive_answer(pause);

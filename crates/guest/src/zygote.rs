@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ringfence_types::Engine;
+use ringfence_wire::launch::GREETING;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -22,9 +23,6 @@ pub const STACK: u64 = 64 << 20;
 
 /// How far workers stand back behind their host.
 const NICENESS: i32 = 5;
-
-/// What the zygote sends once it is warm: a greeting that no other program would send.
-pub const GREETING: &[u8] = b"ringfence zygote 1";
 
 /// What both engines need, warmed once and inherited by every worker.
 pub trait Warmth {
@@ -64,6 +62,7 @@ pub fn serve(warm: impl FnOnce() -> Result<Box<dyn Warmth>, String>) -> ! {
 fn prepare() -> Result<BpfProgram, String> {
     // A machine full of busy guests still answers its host first. One that can't be told so is no worse than before.
     let _ = rustix::process::nice(NICENESS);
+    crate::socket::prepare();
     sys::raise_stack(STACK).map_err(|error| format!("the stack limit can't be raised: {error}"))?;
     lock::filter().map_err(|error| error.to_string())
 }

@@ -45,11 +45,11 @@ pub use ringfence_session as engine;
 /// `main`: a worker must not open a file or start a thread before it is locked.
 pub fn become_worker_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|first| first != ringfence_tier_embedded::HIDDEN_ARGUMENT) {
+    if arguments.next().is_none_or(|first| first != ringfence_wire::launch::HIDDEN_ARGUMENT) {
         return;
     }
     let warm = arguments.next().is_some_and(|engine| engine == ringfence_types::Engine::Rustpython.as_str());
-    let lean = arguments.next().is_some_and(|word| word == ringfence_tier_embedded::LEAN);
+    let lean = arguments.next().is_some_and(|word| word == ringfence_wire::launch::LEAN);
     ringfence_guest::zygote::serve(|| {
         let engine = if warm { ringfence_types::Engine::Rustpython } else { ringfence_types::Engine::Monty };
         match ringfence_guest::engines::Engines::warm(engine, lean) {

@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// The shortest time between two looks at the processor clock.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 
+/// How old a reading of the processor clock may be.
+const FRESH: Duration = Duration::from_millis(1);
+
 /// When a run has to end.
 #[derive(Debug)]
 pub struct Deadline {
@@ -24,6 +27,7 @@ pub struct Deadline {
     waited: Duration,
     waiting_since: Option<Instant>,
     cpu_before: Duration,
+    cpu_read: Option<(Instant, Duration)>,
 }
 
 impl Deadline {
@@ -39,12 +43,14 @@ impl Deadline {
             waited: Duration::ZERO,
             waiting_since: None,
             cpu_before: meter.cpu(),
+            cpu_read: None,
         }
     }
 
     /// The run goes on in another cell, whose clock starts at nothing.
     pub fn moved(&mut self, meter: &Meter) {
         self.cpu_before = meter.cpu();
+        self.cpu_read = None;
     }
 
     /// The host itself takes its time, such as for opening another cell: that is not the guest's.
@@ -80,31 +86,36 @@ impl Deadline {
         meter.cpu().saturating_sub(self.cpu_before)
     }
 
-    /// When to look next: nothing can have struck before.
-    pub fn next_look(&self, meter: &Meter) -> Instant {
-        let cpu_left = self.cpu.saturating_sub(self.cpu_used(meter)).max(SHORTEST_LOOK);
-        let now = Instant::now();
-        let wall_left = match self.waiting_since {
-            Some(_) => Duration::MAX,
-            None => self.wall.saturating_sub(self.counted()),
-        };
-        let soonest = cpu_left.min(wall_left);
-        now.checked_add(soonest).unwrap_or(self.lifetime_end).min(self.lifetime_end)
-    }
-
-    /// The limit that has struck, where one has. Of two at once the processor time is named: it says more.
-    pub fn struck(&self, meter: &Meter) -> Option<LimitHit> {
-        let (counted, cpu) = (self.counted(), self.cpu_used(meter));
-        let near = self.cpu.mul_f64(0.95);
+    /// When to look next, since nothing can have struck before; or the limit that has struck. Of two at once the
+    /// processor time is named: it says more.
+    pub fn look(&mut self, meter: &Meter) -> Result<Instant, LimitHit> {
+        let (now, counted) = (Instant::now(), self.counted());
+        let cpu = self.cpu_lately(now, meter);
         let wall_over = self.waiting_since.is_none() && counted >= self.wall;
-        if cpu >= self.cpu || (wall_over && cpu >= near) {
-            return Some(hit(LimitKind::Cpu, self.cpu, cpu));
+        if cpu >= self.cpu || (wall_over && cpu >= self.cpu.mul_f64(0.95)) {
+            return Err(hit(LimitKind::Cpu, self.cpu, cpu));
         }
         if wall_over {
-            return Some(hit(LimitKind::Wall, self.wall, counted));
+            return Err(hit(LimitKind::Wall, self.wall, counted));
         }
-        let over = Instant::now() >= self.lifetime_end;
-        over.then(|| hit(LimitKind::Lifetime, self.lifetime, self.lifetime))
+        if now >= self.lifetime_end {
+            return Err(hit(LimitKind::Lifetime, self.lifetime, self.lifetime));
+        }
+        let cpu_left = self.cpu.saturating_sub(cpu).max(SHORTEST_LOOK);
+        let wall_left = if self.waiting_since.is_some() { Duration::MAX } else { self.wall.saturating_sub(counted) };
+        let next = now.checked_add(cpu_left.min(wall_left)).unwrap_or(self.lifetime_end);
+        Ok(next.min(self.lifetime_end))
+    }
+
+    fn cpu_lately(&mut self, now: Instant, meter: &Meter) -> Duration {
+        match self.cpu_read {
+            Some((read, cpu)) if now.saturating_duration_since(read) < FRESH => cpu,
+            _ => {
+                let cpu = self.cpu_used(meter);
+                self.cpu_read = Some((now, cpu));
+                cpu
+            }
+        }
     }
 }
 

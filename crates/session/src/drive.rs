@@ -180,14 +180,13 @@ impl<'r, 'a> Drive<'r, 'a> {
     /// Waits for whatever comes first: the cell, an answer, the clock, the kill switch.
     async fn step(&mut self, turn: Turn) -> Result<Result<Step, TierFault>, RunError> {
         let Run { session, deadline, .. } = &mut *self.run;
-        let (Some(open), Some(deadline)) = (session.open.as_mut(), deadline.as_ref()) else {
+        let (Some(open), Some(deadline)) = (session.open.as_mut(), deadline.as_mut()) else {
             return Ok(Ok(Step::Killed));
         };
-        let meter = open.meter.clone();
-        if let Some(hit) = deadline.struck(&meter) {
-            return Ok(Ok(Step::Struck(hit)));
-        }
-        let look = deadline.next_look(&meter);
+        let look = match deadline.look(&open.meter) {
+            Ok(look) => look,
+            Err(hit) => return Ok(Ok(Step::Struck(hit))),
+        };
         // The cell is polled first, so that the turn is on its way whatever else happens.
         tokio::select! {
             biased;
@@ -258,14 +257,25 @@ impl<'r, 'a> Drive<'r, 'a> {
             self.pausing = Some(call);
             return Ok(Next::Turn(Turn::Snapshot));
         }
-        if !call.deferred {
+        let deferred = call.deferred;
+        if !deferred {
             self.waiting = vec![call.id];
             if let Some(deadline) = &mut self.run.deadline {
                 deadline.pause();
             }
         }
         self.ask(call);
-        Ok(Next::Turn(Turn::Continue))
+        if deferred {
+            return Ok(Next::Turn(Turn::Continue));
+        }
+        // Many host functions answer at once: then the guest has its answer before anything else is waited for.
+        match self.pending.next().now_or_never().flatten() {
+            Some(answered) => {
+                let (id, result) = answered?;
+                Ok(self.answer(id, result))
+            }
+            None => Ok(Next::Turn(Turn::Continue)),
+        }
     }
 
     fn ask(&mut self, call: Call) {

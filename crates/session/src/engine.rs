@@ -14,6 +14,7 @@ use ringfence_types::{Engine as Interpreter, SessionId, Tenant, TierName};
 
 use crate::choose::{Choice, choose};
 use crate::error::SessionError;
+use crate::idle::Resting;
 use crate::kill::{Running, Table, Target};
 use crate::seal::{self, SnapshotKey};
 use crate::session::{Opening, Session};
@@ -69,13 +70,15 @@ pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) key: SnapshotKey,
     pub(crate) table: Table,
+    pub(crate) resting: Resting,
 }
 
 impl Engine {
     /// An engine of these parts.
     pub fn new(parts: Parts) -> Self {
         let host = Host { log: parts.log, rates: Rates::default(), holds: Holds::default() };
-        Self(Arc::new(Shared { tiers: parts.tiers, host, key: parts.snapshot_key, table: Table::default() }))
+        let (table, resting) = (Table::default(), Resting::default());
+        Self(Arc::new(Shared { tiers: parts.tiers, host, key: parts.snapshot_key, table, resting }))
     }
 
     /// A session, where the policy grants one. Nothing is opened before the first snippet.

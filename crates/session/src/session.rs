@@ -50,7 +50,6 @@ pub struct Session {
     staged: Vec<FileOp>,
     lifetime_end: Instant,
     idle_since: Instant,
-    idle_timer: Option<tokio::task::JoinHandle<()>>,
     pub(crate) runs: u64,
 }
 
@@ -112,7 +111,6 @@ impl Session {
             names: BTreeSet::new(),
             staged: Vec::new(),
             idle_since: now,
-            idle_timer: None,
             runs: 0,
         }
     }
@@ -345,9 +343,7 @@ impl Session {
 
     /// A run begins: the session is not idle.
     pub(crate) fn busy(&mut self) {
-        if let Some(timer) = self.idle_timer.take() {
-            timer.abort();
-        }
+        self.engine.0.resting.end(self.id());
     }
 
     /// A run is over: the cell is ended when nobody feeds it in time.
@@ -356,12 +352,7 @@ impl Session {
         let Some(open) = &self.open else { return };
         let killer = open.cell.killer();
         let deadline = (self.idle_since + self.grant.limits().idle.duration()).min(self.lifetime_end);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            self.idle_timer = Some(runtime.spawn(async move {
-                tokio::time::sleep_until(deadline).await;
-                killer.kill();
-            }));
-        }
+        self.engine.0.resting.begin(self.id(), deadline.into_std(), killer);
     }
 }
 

@@ -3,7 +3,6 @@
 //! Answers to: `session`, through the trait `Cell`. Must not: believe a length, or block the runtime.
 //! INVARIANT: all state of a half-sent or half-read frame is in the cell, so a dropped step loses nothing.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,11 +12,10 @@ use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, 
 use ringfence_types::{TierName, ValueBudget};
 use ringfence_wire::{DecodeError, FromGuest, HEADER, Header, Setup, ToGuest, VERSION, from_guest, from_guest_cap};
 use rustix::process::{Pid, Resource, Rlimit, Signal, pidfd_send_signal, prlimit};
-use tokio::io::Interest;
-use tokio::net::UnixStream;
 
+use crate::link::{Gone, Link};
 use crate::zygote::Worker;
-use crate::{cannot_open, probe, sys};
+use crate::{probe, sys};
 
 const TIER: TierName = TierName::Embedded;
 
@@ -26,10 +24,7 @@ const SLACK: u64 = 192 << 20;
 
 #[derive(Debug)]
 pub struct EmbeddedCell {
-    socket: UnixStream,
-    outgoing: Vec<u8>,
-    sent: usize,
-    incoming: Vec<u8>,
+    link: Link,
     greeted: bool,
     process: Arc<Process>,
     enforcement: Enforcement,
@@ -62,7 +57,7 @@ impl Process {
     }
 
     fn peak(&self) -> u64 {
-        if let Some(resident) = probe::status_kib(self.pid, "VmHWM:") {
+        if let Some(resident) = probe::peak(self.pid) {
             self.peak.fetch_max(resident.saturating_sub(self.resident_at_open), Ordering::Relaxed);
         }
         self.peak.load(Ordering::Relaxed)
@@ -72,13 +67,13 @@ impl Process {
 impl EmbeddedCell {
     /// Takes a worker for one session.
     pub fn open(worker: Worker, setup: &Setup) -> Result<Self, TierFault> {
-        let Worker { socket, handle, pid } = worker;
-        limit_address_space(pid, setup.memory);
+        let footprint = worker.footprint();
+        let Worker { socket, handle, pid, .. } = worker;
+        limit_address_space(pid, footprint.size, setup.memory);
+        let mut link = Link::new(socket);
+        link.push(&ToGuest::Setup(setup.clone()).encode());
         Ok(Self {
-            socket: UnixStream::from_std(socket).map_err(cannot_open)?,
-            outgoing: ToGuest::Setup(setup.clone()).encode(),
-            sent: 0,
-            incoming: Vec::new(),
+            link,
             greeted: false,
             process: Arc::new(Process {
                 handle,
@@ -86,7 +81,7 @@ impl EmbeddedCell {
                 killed: AtomicBool::new(false),
                 last_cpu: AtomicU64::new(0),
                 peak: AtomicU64::new(0),
-                resident_at_open: probe::status_kib(pid, "VmRSS:").unwrap_or_default(),
+                resident_at_open: footprint.resident,
             }),
             enforcement: probe::enforcement(),
         })
@@ -94,57 +89,13 @@ impl EmbeddedCell {
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
         if let Some(frame) = frame_of(turn) {
-            self.outgoing.extend_from_slice(&frame.encode());
+            self.link.push(&frame.encode());
         }
         loop {
             if let Some(event) = self.take_frame()? {
                 return Ok(event);
             }
-            let moved = self.send()? | self.receive()?;
-            if !moved {
-                let pending = self.sent < self.outgoing.len();
-                let interest = if pending { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-                self.socket.ready(interest).await.map_err(|_| self.gone())?;
-            }
-        }
-    }
-
-    /// Sends what can be sent without waiting. Whether anything was.
-    fn send(&mut self) -> Result<bool, TierFault> {
-        let rest = self.outgoing.get(self.sent..).unwrap_or_default();
-        if rest.is_empty() {
-            return Ok(false);
-        }
-        match self.socket.try_write(rest) {
-            Ok(count) => {
-                self.sent += count;
-                if self.sent == self.outgoing.len() {
-                    self.outgoing.clear();
-                    self.sent = 0;
-                }
-                Ok(count > 0)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            // What the worker said before it went is still to be read.
-            Err(_) => {
-                self.outgoing.clear();
-                self.sent = 0;
-                Ok(false)
-            }
-        }
-    }
-
-    /// Reads what is there without waiting. Whether anything was.
-    fn receive(&mut self) -> Result<bool, TierFault> {
-        let mut buffer = [0; 64 << 10];
-        match self.socket.try_read(&mut buffer) {
-            Ok(0) => Err(self.gone()),
-            Ok(count) => {
-                self.incoming.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(_) => Err(self.gone()),
+            self.link.more().await.map_err(|Gone| self.gone())?;
         }
     }
 
@@ -158,12 +109,12 @@ impl EmbeddedCell {
 
     /// The next whole frame of what was read, checked by its header before its body is waited for.
     fn take_frame(&mut self) -> Result<Option<Event>, TierFault> {
-        while let Some(header) = self.incoming.first_chunk::<HEADER>() {
+        while let Some(header) = self.link.incoming().first_chunk::<HEADER>() {
             let header = Header::parse(*header, from_guest_cap).map_err(refused)?;
             let end = HEADER + header.length;
-            let Some(body) = self.incoming.get(HEADER..end) else { break };
+            let Some(body) = self.link.incoming().get(HEADER..end) else { break };
             let frame = from_guest(header.kind, body, ValueBudget::DEFAULT).map_err(refused)?;
-            self.incoming.drain(..end);
+            self.link.take(end);
             if let Some(event) = self.event_of(frame)? {
                 return Ok(Some(event));
             }
@@ -216,8 +167,7 @@ fn frame_of(turn: Turn) -> Option<ToGuest> {
 }
 
 /// The kernel's own bound, set from outside, behind the allocator's: it holds for code that goes around the allocator.
-fn limit_address_space(pid: i32, memory: u64) {
-    let Some(size) = probe::status_kib(pid, "VmSize:") else { return };
+fn limit_address_space(pid: i32, size: u64, memory: u64) {
     let bound = Some(size.saturating_add(memory).saturating_add(SLACK));
     let limit = Rlimit { current: bound, maximum: bound };
     // Where it can't be set the worker's own accounting and the host's deadline remain; `doctor` tells.

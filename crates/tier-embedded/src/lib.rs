@@ -4,6 +4,7 @@
 //! grant, or hand a used worker out again.
 
 mod cell;
+mod link;
 mod pool;
 mod probe;
 mod sys;
@@ -17,8 +18,6 @@ use ringfence_types::{Engine, Strength, TierName};
 use ringfence_wire::Setup;
 use tokio::sync::OnceCell;
 
-pub use zygote::{HIDDEN_ARGUMENT, LEAN};
-
 use crate::cell::EmbeddedCell;
 use crate::pool::Pool;
 use crate::zygote::Executable;
@@ -26,7 +25,7 @@ use crate::zygote::Executable;
 /// How the tier gets its workers.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The executable that is a worker when given [`HIDDEN_ARGUMENT`]; `None`: this very program.
+    /// The executable that is a worker when given [`ringfence_wire::launch::HIDDEN_ARGUMENT`]; `None`: this very program.
     pub worker: Option<PathBuf>,
     /// Workers kept ready for each engine.
     pub warm: usize,

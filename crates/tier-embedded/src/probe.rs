@@ -50,15 +50,40 @@ async fn locked(pid: i32) -> bool {
 }
 
 fn status_field(pid: i32, field: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    Some(line.trim().to_owned())
+    field_of(&status(pid)?, field).map(str::to_owned)
 }
 
-/// A size of `/proc/PID/status` in bytes.
-pub fn status_kib(pid: i32, field: &str) -> Option<u64> {
-    let text = status_field(pid, field)?;
-    text.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+fn status(pid: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).ok()
+}
+
+fn field_of<'s>(status: &'s str, field: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim)
+}
+
+fn bytes_of(status: &str, field: &str) -> Option<u64> {
+    field_of(status, field)?.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// A process's memory, in bytes; 0 where the process is gone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Footprint {
+    /// Address space.
+    pub size: u64,
+    /// What of it is in memory.
+    pub resident: u64,
+}
+
+/// The memory of a process now.
+pub fn footprint(pid: i32) -> Footprint {
+    let status = status(pid).unwrap_or_default();
+    let of = |field| bytes_of(&status, field).unwrap_or_default();
+    Footprint { size: of("VmSize:"), resident: of("VmRSS:") }
+}
+
+/// The most memory that a process ever held, in bytes.
+pub fn peak(pid: i32) -> Option<u64> {
+    bytes_of(&status(pid)?, "VmHWM:")
 }
 
 /// What holds in every worker of this tier.

@@ -14,21 +14,15 @@ use std::sync::{Arc, OnceLock};
 
 use ringfence_tier::TierFault;
 use ringfence_types::{Engine, TierName};
+use ringfence_wire::launch::{GREETING, HIDDEN_ARGUMENT, LEAN};
+use rustix::io::ioctl_fionread;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
 use crate::cannot_open;
-
-/// The first argument that makes an executable a zygote; the engine to warm follows.
-pub const HIDDEN_ARGUMENT: &str = "--ringfence-zygote";
-
-/// The word after the engine that asks for no more imports than are needed.
-pub const LEAN: &str = "lean";
-
-/// What a zygote says when it is warm. Another program would say something else, or nothing.
-const GREETING: &[u8] = b"ringfence zygote 1";
+use crate::probe::{self, Footprint};
 
 /// The executable that workers are made of: copied once into sealed memory, so that nothing can change it.
 #[derive(Debug, Clone)]
@@ -76,6 +70,19 @@ pub struct Worker {
     pub handle: OwnedFd,
     /// The process number, for readings only.
     pub pid: i32,
+    usual: Arc<OnceLock<Footprint>>,
+}
+
+impl Worker {
+    /// Its memory before the session. Workers of one zygote are alike, so the first that is ready is read for all.
+    pub fn footprint(&self) -> Footprint {
+        if let Some(usual) = self.usual.get() {
+            return *usual;
+        }
+        let ready = ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0);
+        let footprint = probe::footprint(self.pid);
+        if ready { *self.usual.get_or_init(|| footprint) } else { footprint }
+    }
 }
 
 /// A running zygote.
@@ -83,6 +90,7 @@ pub struct Worker {
 pub struct Zygote {
     control: Option<OwnedFd>,
     child: Child,
+    usual: Arc<OnceLock<Footprint>>,
 }
 
 impl Zygote {
@@ -105,7 +113,7 @@ impl Zygote {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| cannot_open(format!("the worker executable does not start: {error}")))?;
-        let zygote = Self { control: Some(ours), child };
+        let zygote = Self { control: Some(ours), child, usual: Arc::default() };
         zygote.greet()?;
         Ok(zygote)
     }
@@ -128,13 +136,15 @@ impl Zygote {
     /// A new worker. Blocks for about the time of a fork.
     pub fn fork(&self) -> Result<Worker, TierFault> {
         let (ours, theirs) = UnixStream::pair().map_err(cannot_open)?;
+        for end in [&ours, &theirs] {
+            end.set_nonblocking(true).map_err(cannot_open)?;
+        }
         self.send(&theirs).map_err(|error| cannot_open(format!("the zygote is gone: {error}")))?;
         drop(theirs);
         let (said, handle) = self.receive()?;
         match (<[u8; 4]>::try_from(said.as_slice()), handle) {
             (Ok(pid), Some(handle)) => {
-                ours.set_nonblocking(true).map_err(cannot_open)?;
-                Ok(Worker { socket: ours, handle, pid: i32::from_le_bytes(pid) })
+                Ok(Worker { socket: ours, handle, pid: i32::from_le_bytes(pid), usual: Arc::clone(&self.usual) })
             }
             _ if said.is_empty() => Err(cannot_open("the zygote is gone")),
             _ => Err(cannot_open(String::from_utf8_lossy(&said))),

@@ -7,6 +7,7 @@
 
 mod code;
 mod frame;
+pub mod launch;
 mod value;
 
 pub use code::{DecodeError, Reader, Writer};
