@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 enum Place {
     /// It may see lower layers only, and what [`SIDEWAYS`] lists.
     Layer(u8),
-    /// One isolation each, of layer 3: it sees `tier`, `types`, `wire`, and `policy` for the grant.
+    /// One isolation each, of layer 3: it sees `tier`, `worker`, `types`, `wire`, and `policy` for the grant.
     Tier,
     /// What runs inside the boundary: `types` and `wire` only.
     Guest,
@@ -21,7 +21,7 @@ enum Place {
     Outside,
 }
 
-const PLACES: [(&str, Place); 28] = [
+const PLACES: [(&str, Place); 29] = [
     ("ringfence-types", Place::Layer(0)),
     ("ringfence-policy", Place::Layer(1)),
     ("ringfence-audit", Place::Layer(1)),
@@ -30,6 +30,7 @@ const PLACES: [(&str, Place); 28] = [
     ("ringfence-typecheck", Place::Layer(1)),
     ("ringfence-bridge", Place::Layer(2)),
     ("ringfence-tier", Place::Layer(2)),
+    ("ringfence-worker", Place::Layer(2)),
     ("ringfence-session", Place::Layer(3)),
     ("ringfence-architect", Place::Layer(3)),
     ("ringfence-tier-embedded", Place::Tier),
@@ -56,7 +57,8 @@ const PLACES: [(&str, Place); 28] = [
 const SIDEWAYS: [(&str, &str); 3] =
     [("ringfence-cli", "ringfence-api"), ("ringfence-http", "ringfence-api"), ("ringfence-mcp", "ringfence-api")];
 
-const FOR_TIERS: [&str; 4] = ["ringfence-tier", "ringfence-types", "ringfence-wire", "ringfence-policy"];
+const FOR_TIERS: [&str; 5] =
+    ["ringfence-tier", "ringfence-worker", "ringfence-types", "ringfence-wire", "ringfence-policy"];
 const FOR_GUEST: [&str; 2] = ["ringfence-types", "ringfence-wire"];
 
 /// One manifest: the crate, and the crates of Ringfence that it and its tests depend on.

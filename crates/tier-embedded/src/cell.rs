@@ -3,19 +3,15 @@
 //! Answers to: `session`, through the trait `Cell`. Must not: believe a length, or block the runtime.
 //! INVARIANT: all state of a half-sent or half-read frame is in the cell, so a dropped step loses nothing.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
 use ringfence_types::{TierName, ValueBudget};
 use ringfence_wire::{DecodeError, FromGuest, HEADER, Header, Setup, ToGuest, VERSION, from_guest, from_guest_cap};
-use rustix::process::{Pid, Resource, Rlimit, Signal, pidfd_send_signal, prlimit};
+use ringfence_worker::{Gone, Link, Process};
 
-use crate::link::{Gone, Link};
+use crate::probe;
 use crate::zygote::Worker;
-use crate::{probe, sys};
 
 const TIER: TierName = TierName::Embedded;
 
@@ -30,61 +26,18 @@ pub struct EmbeddedCell {
     enforcement: Enforcement,
 }
 
-/// The worker's process: ended when the last of cell and killers is gone, or when it is told to.
-#[derive(Debug)]
-struct Process {
-    handle: OwnedFd,
-    pid: i32,
-    killed: AtomicBool,
-    last_cpu: AtomicU64,
-    peak: AtomicU64,
-    resident_at_open: u64,
-}
-
-impl Process {
-    fn kill(&self) {
-        self.killed.store(true, Ordering::Relaxed);
-        // A process that is gone already is what was wanted.
-        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
-    }
-
-    fn cpu(&self) -> Duration {
-        if let Some(time) = sys::cpu_time(self.pid) {
-            let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-            self.last_cpu.fetch_max(micros, Ordering::Relaxed);
-        }
-        Duration::from_micros(self.last_cpu.load(Ordering::Relaxed))
-    }
-
-    fn peak(&self) -> u64 {
-        if let Some(resident) = probe::peak(self.pid) {
-            self.peak.fetch_max(resident.saturating_sub(self.resident_at_open), Ordering::Relaxed);
-        }
-        self.peak.load(Ordering::Relaxed)
-    }
-}
-
 impl EmbeddedCell {
     /// Takes a worker for one session.
-    pub fn open(worker: Worker, setup: &Setup) -> Result<Self, TierFault> {
+    pub fn open(worker: Worker, setup: &Setup) -> Self {
         let footprint = worker.footprint();
         let Worker { socket, handle, pid, .. } = worker;
-        limit_address_space(pid, footprint.size, setup.memory);
+        let process = Process::new(handle, pid, footprint);
+        // The kernel's own bound behind the allocator's: it holds for code that goes around the allocator. Where it
+        // can't be set the worker's own accounting and the host's deadline remain.
+        process.limit_address_space(footprint.size.saturating_add(setup.memory).saturating_add(SLACK));
         let mut link = Link::new(socket);
         link.push(&ToGuest::Setup(setup.clone()).encode());
-        Ok(Self {
-            link,
-            greeted: false,
-            process: Arc::new(Process {
-                handle,
-                pid,
-                killed: AtomicBool::new(false),
-                last_cpu: AtomicU64::new(0),
-                peak: AtomicU64::new(0),
-                resident_at_open: footprint.resident,
-            }),
-            enforcement: probe::enforcement(),
-        })
+        Self { link, greeted: false, process: Arc::new(process), enforcement: probe::enforcement() }
     }
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
@@ -100,11 +53,7 @@ impl EmbeddedCell {
     }
 
     fn gone(&self) -> TierFault {
-        if self.process.killed.load(Ordering::Relaxed) {
-            TierFault::Killed { tier: TIER }
-        } else {
-            TierFault::Died { tier: TIER }
-        }
+        if self.process.is_killed() { TierFault::Killed { tier: TIER } } else { TierFault::Died { tier: TIER } }
     }
 
     /// The next whole frame of what was read, checked by its header before its body is waited for.
@@ -164,14 +113,6 @@ fn frame_of(turn: Turn) -> Option<ToGuest> {
         Turn::Restore(engine, bytes) => ToGuest::Restore(engine, bytes),
         Turn::Files(op) => ToGuest::Files(op),
     })
-}
-
-/// The kernel's own bound, set from outside, behind the allocator's: it holds for code that goes around the allocator.
-fn limit_address_space(pid: i32, size: u64, memory: u64) {
-    let bound = Some(size.saturating_add(memory).saturating_add(SLACK));
-    let limit = Rlimit { current: bound, maximum: bound };
-    // Where it can't be set the worker's own accounting and the host's deadline remain; `doctor` tells.
-    let _ = prlimit(Pid::from_raw(pid), Resource::As, limit);
 }
 
 impl Cell for EmbeddedCell {

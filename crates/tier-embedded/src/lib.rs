@@ -4,10 +4,8 @@
 //! grant, or hand a used worker out again.
 
 mod cell;
-mod link;
 mod pool;
 mod probe;
-mod sys;
 mod zygote;
 
 use std::path::PathBuf;
@@ -16,11 +14,11 @@ use ringfence_policy::Grant;
 use ringfence_tier::{Boxed, Capabilities, Cell, EngineInfo, Probe, Tier, TierFault};
 use ringfence_types::{Engine, Strength, TierName};
 use ringfence_wire::Setup;
+use ringfence_worker::Executable;
 use tokio::sync::OnceCell;
 
 use crate::cell::EmbeddedCell;
 use crate::pool::Pool;
-use crate::zygote::Executable;
 
 /// How the tier gets its workers.
 #[derive(Debug, Clone)]
@@ -52,11 +50,11 @@ pub struct Embedded {
 impl Embedded {
     /// A tier that starts its processes at first need.
     pub fn new(config: Config) -> Self {
-        let executable = Executable::new(config.worker, config.lean);
+        let executable = Executable::new(config.worker);
         Self {
             capabilities: capabilities(),
-            monty: Pool::new(executable.clone(), Engine::Monty, config.warm),
-            rustpython: Pool::new(executable, Engine::Rustpython, config.warm),
+            monty: Pool::new(executable.clone(), Engine::Monty, config.warm, config.lean),
+            rustpython: Pool::new(executable, Engine::Rustpython, config.warm, config.lean),
             probed: OnceCell::new(),
         }
     }
@@ -118,7 +116,7 @@ impl Tier for Embedded {
                 workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
                 functions: grant.functions().to_vec(),
             };
-            Ok(Box::new(EmbeddedCell::open(worker, &setup)?) as Box<dyn Cell>)
+            Ok(Box::new(EmbeddedCell::open(worker, &setup)) as Box<dyn Cell>)
         })
     }
 }

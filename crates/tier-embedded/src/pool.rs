@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use ringfence_tier::TierFault;
 use ringfence_types::Engine;
+use ringfence_worker::Executable;
 use tokio::sync::mpsc;
 
 use crate::cannot_open;
-use crate::zygote::{Executable, Worker, Zygote};
+use crate::zygote::{Worker, Zygote};
 
 /// How long the next fork waits while there are workers enough.
 const BREATH: Duration = Duration::from_millis(3);
@@ -22,6 +23,7 @@ pub struct Pool {
     executable: Executable,
     engine: Engine,
     warm: usize,
+    lean: bool,
     running: OnceLock<Running>,
 }
 
@@ -32,8 +34,8 @@ struct Running {
 }
 
 impl Pool {
-    pub fn new(executable: Executable, engine: Engine, warm: usize) -> Self {
-        Self { executable, engine, warm: warm.max(1), running: OnceLock::new() }
+    pub fn new(executable: Executable, engine: Engine, warm: usize, lean: bool) -> Self {
+        Self { executable, engine, warm: warm.max(1), lean, running: OnceLock::new() }
     }
 
     /// Starts the zygote, where it does not run yet. Does not wait for it.
@@ -44,10 +46,10 @@ impl Pool {
     fn running(&self) -> &Running {
         self.running.get_or_init(|| {
             let (sender, receiver) = mpsc::channel(self.warm);
-            let (executable, engine) = (self.executable.clone(), self.engine);
+            let (executable, engine, lean) = (self.executable.clone(), self.engine, self.lean);
             let thread = std::thread::Builder::new()
                 .name(format!("ringfence-{}", engine.as_str()))
-                .spawn(move || keep_filled(&executable, engine, &sender));
+                .spawn(move || keep_filled(&executable, engine, lean, &sender));
             // Without a thread the channel is closed, and `take` says so.
             Running { ready: tokio::sync::Mutex::new(receiver), thread: Mutex::new(thread.ok()) }
         })
@@ -61,9 +63,9 @@ impl Pool {
 }
 
 /// Runs until the pool is dropped. A zygote that dies is replaced; one that can't start is reported to each taker.
-fn keep_filled(executable: &Executable, engine: Engine, ready: &mpsc::Sender<Result<Worker, TierFault>>) {
+fn keep_filled(executable: &Executable, engine: Engine, lean: bool, ready: &mpsc::Sender<Result<Worker, TierFault>>) {
     while !ready.is_closed() {
-        let zygote = match Zygote::start(executable, engine) {
+        let zygote = match Zygote::start(executable, engine, lean) {
             Ok(zygote) => zygote,
             Err(fault) => {
                 if ready.blocking_send(Err(fault)).is_err() {

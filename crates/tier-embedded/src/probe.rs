@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringfence_tier::{Enforced, Enforcement, EnforcementLine, Probe, TierFault};
 use ringfence_types::Strength;
+use ringfence_worker::status_field;
 
 use crate::pool::Pool;
 
@@ -47,43 +48,6 @@ async fn locked(pid: i32) -> bool {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     false
-}
-
-fn status_field(pid: i32, field: &str) -> Option<String> {
-    field_of(&status(pid)?, field).map(str::to_owned)
-}
-
-fn status(pid: i32) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/status")).ok()
-}
-
-fn field_of<'s>(status: &'s str, field: &str) -> Option<&'s str> {
-    status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim)
-}
-
-fn bytes_of(status: &str, field: &str) -> Option<u64> {
-    field_of(status, field)?.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
-
-/// A process's memory, in bytes; 0 where the process is gone.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Footprint {
-    /// Address space.
-    pub size: u64,
-    /// What of it is in memory.
-    pub resident: u64,
-}
-
-/// The memory of a process now.
-pub fn footprint(pid: i32) -> Footprint {
-    let status = status(pid).unwrap_or_default();
-    let of = |field| bytes_of(&status, field).unwrap_or_default();
-    Footprint { size: of("VmSize:"), resident: of("VmRSS:") }
-}
-
-/// The most memory that a process ever held, in bytes.
-pub fn peak(pid: i32) -> Option<u64> {
-    bytes_of(&status(pid)?, "VmHWM:")
 }
 
 /// What holds in every worker of this tier.

@@ -1,6 +1,6 @@
 //! The host's end of a worker's socket: bytes out, bytes in, and waiting for either.
 //!
-//! Answers to: `cell`. Must not: know what the bytes mean, or keep a processor busy for longer than [`PATIENCE`].
+//! Answers to: the cells of the tiers. Must not: know what the bytes mean, or keep a processor busy for longer than [`PATIENCE`].
 //! INVARIANT: all state of a half-sent or half-read frame is here, so a dropped wait loses nothing.
 
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
-//! The tier's only unsafe code: reading another process's processor clock, and waiting for a borrowed socket.
+//! The crate's only unsafe code: reading another process's processor clock, and waiting for a borrowed socket.
 //!
-//! Answers to: `cell` and `link`. Must not: do anything else.
+//! Answers to: `process` and `link`. Must not: do anything else.
 #![expect(unsafe_code, reason = "neither has a safe wrapper")]
 
 use std::io;

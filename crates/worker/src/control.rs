@@ -1,0 +1,66 @@
+//! A socket between host and zygote: whole messages, and descriptors with them.
+//!
+//! Answers to: the pools of the tiers. Must not: be given to a process that runs guest code.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// The most descriptors that come with one message.
+const DESCRIPTORS: usize = 4;
+
+/// The longest message that is read whole.
+const LONGEST: usize = 4 << 10;
+
+/// One end of the socket.
+#[derive(Debug)]
+pub struct Control(OwnedFd);
+
+/// What came: bytes and descriptors. No bytes: the other side is gone.
+#[derive(Debug)]
+pub struct Message {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// What came with them.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Control {
+    /// A new socket: the host's end, and the one to be given away.
+    pub fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Self(ours), theirs))
+    }
+
+    /// Sends one message.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Waits for one message.
+    pub fn receive(&self) -> io::Result<Message> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; LONGEST];
+        let message = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let descriptors = ancillary.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(handles) => handles.collect(),
+            _ => Vec::new(),
+        });
+        Ok(Message {
+            descriptors: descriptors.collect(),
+            bytes: bytes.get(..message.bytes).unwrap_or_default().to_vec(),
+        })
+    }
+}
