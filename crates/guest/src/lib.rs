@@ -3,9 +3,13 @@
 //! Answers to: the host, through frames on one socket. Must not: open anything, or know policy, audit or session.
 //! INVARIANT: depends on `types` and `wire` only, plus the interpreters.
 
+#[cfg(target_os = "linux")]
+pub mod cpython;
 pub mod engine;
 pub mod engines;
 pub mod files;
+#[cfg(target_os = "linux")]
+pub mod jail;
 pub mod lock;
 pub mod monty;
 pub mod rustpython;

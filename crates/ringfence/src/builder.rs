@@ -9,6 +9,7 @@ use ringfence_audit::{AuditError, Keypair, Log, LogOptions, MemorySink};
 use ringfence_session::{Parts, SnapshotKey};
 use ringfence_tier::Tier;
 use ringfence_tier_embedded::{Config, Embedded};
+use ringfence_tier_process::ProcessTier;
 use ringfence_types::Engine as Interpreter;
 
 use crate::Engine;
@@ -37,6 +38,7 @@ pub enum BuildError {
 pub struct Builder {
     audit: AuditTo,
     embedded: Config,
+    process: ringfence_tier_process::Config,
     snapshot_key: Option<[u8; 32]>,
     tiers: Vec<Arc<dyn Tier>>,
     warm_up: Vec<Interpreter>,
@@ -47,6 +49,7 @@ impl Default for Builder {
         Self {
             audit: AuditTo::Memory,
             embedded: Config::default(),
+            process: ringfence_tier_process::Config::default(),
             snapshot_key: None,
             tiers: Vec::new(),
             warm_up: Vec::new(),
@@ -66,7 +69,9 @@ impl Builder {
     /// [`become_worker_if_asked`](crate::become_worker_if_asked).
     #[must_use]
     pub fn worker(mut self, executable: impl Into<PathBuf>) -> Self {
-        self.embedded.worker = Some(executable.into());
+        let executable = executable.into();
+        self.embedded.worker = Some(executable.clone());
+        self.process.worker = Some(executable);
         self
     }
 
@@ -81,7 +86,15 @@ impl Builder {
     #[must_use]
     pub fn one_shot(mut self) -> Self {
         self.embedded.warm = 1;
+        self.process.warm = 1;
         self.embedded.lean = true;
+        self
+    }
+
+    /// The CPython of the process tier, where a policy names no virtual environment; `python3` where nothing is said.
+    #[must_use]
+    pub fn python(mut self, interpreter: impl Into<String>) -> Self {
+        self.process.python = interpreter.into();
         self
     }
 
@@ -120,7 +133,7 @@ impl Builder {
         let log = open_log(&self.audit)?;
         let embedded = Embedded::new(self.embedded);
         self.warm_up.into_iter().for_each(|engine| embedded.warm_up_engine(engine));
-        let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded)];
+        let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded), Arc::new(ProcessTier::new(self.process))];
         tiers.extend(self.tiers);
         let parts = Parts { tiers, log: Arc::new(log), snapshot_key: SnapshotKey::new(key) };
         Ok(Engine::new(ringfence_session::Engine::new(parts)))

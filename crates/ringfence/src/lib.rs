@@ -45,7 +45,11 @@ pub use ringfence_session as engine;
 /// `main`: a worker must not open a file or start a thread before it is locked.
 pub fn become_worker_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|first| first != ringfence_wire::launch::HIDDEN_ARGUMENT) {
+    let Some(first) = arguments.next() else { return };
+    if first == ringfence_wire::jail::HIDDEN_ARGUMENT {
+        ringfence_guest::jail::serve();
+    }
+    if first != ringfence_wire::launch::HIDDEN_ARGUMENT {
         return;
     }
     let warm = arguments.next().is_some_and(|engine| engine == ringfence_types::Engine::Rustpython.as_str());

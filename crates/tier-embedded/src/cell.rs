@@ -1,4 +1,4 @@
-//! One cell: a worker's socket, read and written as frames.
+//! One cell: a worker's frames, and a handle on its process.
 //!
 //! Answers to: `session`, through the trait `Cell`. Must not: believe a length, or block the runtime.
 //! INVARIANT: all state of a half-sent or half-read frame is in the cell, so a dropped step loses nothing.
@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
-use ringfence_types::{TierName, ValueBudget};
-use ringfence_wire::{DecodeError, FromGuest, HEADER, Header, Setup, ToGuest, VERSION, from_guest, from_guest_cap};
-use ringfence_worker::{Gone, Link, Process};
+use ringfence_types::TierName;
+use ringfence_wire::Setup;
+use ringfence_worker::{Frames, Gone, Process, Taken};
 
 use crate::probe;
 use crate::zygote::Worker;
@@ -20,8 +20,7 @@ const SLACK: u64 = 192 << 20;
 
 #[derive(Debug)]
 pub struct EmbeddedCell {
-    link: Link,
-    greeted: bool,
+    frames: Frames,
     process: Arc<Process>,
     enforcement: Enforcement,
 }
@@ -35,84 +34,24 @@ impl EmbeddedCell {
         // The kernel's own bound behind the allocator's: it holds for code that goes around the allocator. Where it
         // can't be set the worker's own accounting and the host's deadline remain.
         process.limit_address_space(footprint.size.saturating_add(setup.memory).saturating_add(SLACK));
-        let mut link = Link::new(socket);
-        link.push(&ToGuest::Setup(setup.clone()).encode());
-        Self { link, greeted: false, process: Arc::new(process), enforcement: probe::enforcement() }
+        let frames = Frames::new(TIER, socket, setup);
+        Self { frames, process: Arc::new(process), enforcement: probe::enforcement() }
     }
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
-        if let Some(frame) = frame_of(turn) {
-            self.link.push(&frame.encode());
-        }
+        self.frames.give(turn);
         loop {
-            if let Some(event) = self.take_frame()? {
-                return Ok(event);
+            match self.frames.take()? {
+                Some(Taken::Event(event)) => return Ok(event),
+                Some(Taken::Sync) => return Err(self.frames.broke("it has no other output to keep in order")),
+                None => self.frames.more().await.map_err(|Gone| self.gone())?,
             }
-            self.link.more().await.map_err(|Gone| self.gone())?;
         }
     }
 
     fn gone(&self) -> TierFault {
         if self.process.is_killed() { TierFault::Killed { tier: TIER } } else { TierFault::Died { tier: TIER } }
     }
-
-    /// The next whole frame of what was read, checked by its header before its body is waited for.
-    fn take_frame(&mut self) -> Result<Option<Event>, TierFault> {
-        while let Some(header) = self.link.incoming().first_chunk::<HEADER>() {
-            let header = Header::parse(*header, from_guest_cap).map_err(refused)?;
-            let end = HEADER + header.length;
-            let Some(body) = self.link.incoming().get(HEADER..end) else { break };
-            let frame = from_guest(header.kind, body, ValueBudget::DEFAULT).map_err(refused)?;
-            self.link.take(end);
-            if let Some(event) = self.event_of(frame)? {
-                return Ok(Some(event));
-            }
-        }
-        Ok(None)
-    }
-
-    fn event_of(&mut self, frame: FromGuest) -> Result<Option<Event>, TierFault> {
-        if !self.greeted {
-            self.greeted = frame == FromGuest::Ready(VERSION);
-            let why = "it did not say that it is ready".to_owned();
-            return if self.greeted { Ok(None) } else { Err(TierFault::Protocol { tier: TIER, why }) };
-        }
-        Ok(Some(match frame {
-            FromGuest::Ready(_) => {
-                return Err(TierFault::Protocol { tier: TIER, why: "it said twice that it is ready".to_owned() });
-            }
-            FromGuest::Call(call) => Event::Call(call),
-            FromGuest::Await(ids) => Event::Await(ids),
-            FromGuest::Print(stream, bytes) => Event::Print(stream, bytes),
-            FromGuest::Shown(bundle) => Event::Shown(bundle),
-            FromGuest::Done(value) => Event::Done(value),
-            FromGuest::NoValue(why) => Event::NoValue(why),
-            FromGuest::Raised(exception) => Event::Raised(exception),
-            FromGuest::Limit(kind, reached) => Event::Limit(kind, reached),
-            FromGuest::Unsupported(feature, line) => Event::Unsupported(feature, line),
-            FromGuest::Snapshotted(bytes) => Event::Snapshotted(bytes),
-            FromGuest::Restored => Event::Restored,
-            FromGuest::Filed(reply) => Event::Filed(reply),
-        }))
-    }
-}
-
-fn refused(error: DecodeError) -> TierFault {
-    match error {
-        DecodeError::TooLong { length, allowed } => TierFault::TooLarge { tier: TIER, length, allowed },
-        other => TierFault::Protocol { tier: TIER, why: other.to_string() },
-    }
-}
-
-fn frame_of(turn: Turn) -> Option<ToGuest> {
-    Some(match turn {
-        Turn::Feed(source) => ToGuest::Feed(source),
-        Turn::Answer(id, result) => ToGuest::Answer(id, result),
-        Turn::Continue => return None,
-        Turn::Snapshot => ToGuest::Snapshot,
-        Turn::Restore(engine, bytes) => ToGuest::Restore(engine, bytes),
-        Turn::Files(op) => ToGuest::Files(op),
-    })
 }
 
 impl Cell for EmbeddedCell {

@@ -7,6 +7,7 @@
 
 mod code;
 mod frame;
+pub mod jail;
 pub mod launch;
 mod value;
 

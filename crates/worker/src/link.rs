@@ -4,7 +4,7 @@
 //! INVARIANT: all state of a half-sent or half-read frame is here, so a dropped wait loses nothing.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,6 +29,12 @@ const MANY: usize = 64 << 10;
 static LOOKING: AtomicUsize = AtomicUsize::new(0);
 static MAY_LOOK: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(0, |processors| processors.get() / 2));
+
+/// Waits until there is something to read on a descriptor that does not block, or its other side is gone.
+pub async fn readable(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let waiting = sys::known_to_runtime(descriptor, Interest::READABLE)?;
+    waiting.readable().await.map(drop)
+}
 
 /// The other side is gone.
 #[derive(Debug)]

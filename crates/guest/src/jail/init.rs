@@ -1,0 +1,291 @@
+//! The steps of a jail, in their order.
+//!
+//! Answers to: the host. Must not: change the order: each step needs what the ones after it take away.
+//!
+//! The process that the host starts leaves its namespaces and forks the init, which is process 1 of the jail. The init
+//! forks the zygote, an ordinary CPython. For each session the init makes a *place*: a process that does nothing but
+//! be process 1 of namespaces with the session's own mounts. The zygote forks a session into the place; whoever kills
+//! the place ends all that is in it.
+
+use std::ffi::CString;
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use ringfence_wire::jail::{DRIVER, Node, Plan, Users};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv,
+    sendmsg, socketpair,
+};
+use seccompiler::apply_filter;
+
+use super::filter::{Filters, bytes_of, filters};
+use super::root::{Root, mount_session};
+use super::{Failed, Step, sys};
+use crate::cpython;
+use crate::sys::{Forked, control_socket, die_with, end, fork};
+
+/// The longest plan.
+const PLAN: usize = 1 << 20;
+
+/// The zygote's descriptors: the host's control socket, and the init, which makes places.
+const CONTROL: i32 = 3;
+const PLACES: i32 = 4;
+
+/// Inside's user and group of a mapped range belong to this many.
+const OWN: u32 = 1;
+
+/// Makes this process the outermost of a jail. Every failure is told to the host in one line.
+pub fn serve() -> ! {
+    let failed = match read_plan().and_then(|plan| leave(&plan)) {
+        Ok(never) => match never {},
+        Err(failed) => failed,
+    };
+    tell_host(failed.to_string().as_bytes());
+    end(1)
+}
+
+enum Never {}
+
+fn tell_host(said: &[u8]) {
+    let mut nothing = SendAncillaryBuffer::default();
+    let _ = sendmsg(control_socket(), &[IoSlice::new(said)], &mut nothing, SendFlags::NOSIGNAL);
+}
+
+fn read_plan() -> Result<Plan, Failed> {
+    let mut bytes = vec![0; PLAN];
+    let (_, count) = recv(control_socket(), &mut bytes, RecvFlags::empty())
+        .map_err(std::io::Error::from)
+        .step(|| "the plan can't be read".into())?;
+    let plan = bytes.get(..count).unwrap_or_default();
+    serde_json::from_slice(plan).map_err(|error| Failed::new(format!("the plan is none: {error}")))
+}
+
+/// Leaves the host's namespaces; what goes on in the new ones is the init's.
+fn leave(plan: &Plan) -> Result<Never, Failed> {
+    let kinds = libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    let nodes = all_nodes(plan);
+    let root = match plan.users {
+        Users::Range { first, count } => {
+            // The host's root still reads what others may not, such as an interpreter in a private home.
+            sys::unshare(libc::CLONE_NEWNS).step(|| "a mount namespace can't be made".into())?;
+            sys::keep_mounts_private().step(|| "mounts can't be kept private".into())?;
+            let root = Root::build(&nodes)?;
+            map_from_outside(kinds, first, count)?;
+            sys::become_its_root(true).step(|| "the user can't be changed".into())?;
+            root
+        }
+        Users::Own => {
+            let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            sys::unshare(kinds).step(|| "user namespaces can't be made".into())?;
+            write_map("setgroups", "deny")?;
+            write_map("uid_map", &format!("0 {user} {OWN}"))?;
+            write_map("gid_map", &format!("0 {group} {OWN}"))?;
+            sys::become_its_root(false).step(|| "the user can't be changed".into())?;
+            sys::keep_mounts_private().step(|| "mounts can't be kept private".into())?;
+            Root::build(&nodes)?
+        }
+    };
+    let outer = std::process::id();
+    match fork().step(|| "the init can't be forked".into())? {
+        Forked::Child => {
+            // The number of the parent can't be seen from in here: it is in another process namespace.
+            let _ = die_with(outer);
+            Init::begin(plan, &root)
+        }
+        Forked::Parent(pid, _handle) => {
+            // The host's control socket is the init's from here on: its end must be seen when that ends.
+            let _ = sys::close_from(0);
+            end(sys::wait_for(pid))
+        }
+    }
+}
+
+/// A range of the host's users can be given by somebody outside only: a helper that stays there.
+fn map_from_outside(kinds: libc::c_int, first: u32, count: u32) -> Result<(), Failed> {
+    let (mut ours, mut theirs) = UnixStream::pair().step(|| "no socket".into())?;
+    let parent = std::process::id();
+    match fork().step(|| "the helper can't be forked".into())? {
+        Forked::Child => {
+            drop(ours);
+            let mut byte = [0];
+            let told = theirs.read_exact(&mut byte);
+            let range = format!("0 {first} {count}");
+            let written = told.and_then(|()| {
+                std::fs::write(format!("/proc/{parent}/uid_map"), &range)?;
+                std::fs::write(format!("/proc/{parent}/gid_map"), &range)
+            });
+            let said = written.map_or_else(|error| error.to_string(), |()| String::new());
+            let _ = theirs.write_all(said.as_bytes());
+            end(0)
+        }
+        Forked::Parent(..) => {
+            drop(theirs);
+            sys::unshare(kinds).step(|| "user namespaces can't be made".into())?;
+            ours.write_all(b"u").step(|| "the helper is gone".into())?;
+            let mut said = String::new();
+            ours.read_to_string(&mut said).step(|| "the helper is gone".into())?;
+            if said.is_empty() { Ok(()) } else { Err(Failed::new(format!("users can't be mapped: {said}"))) }
+        }
+    }
+}
+
+fn write_map(name: &str, text: &str) -> Result<(), Failed> {
+    std::fs::write(format!("/proc/self/{name}"), text).step(|| format!("`{name}` can't be written"))
+}
+
+/// What the plan names, and what every jail has.
+fn all_nodes(plan: &Plan) -> Vec<Node> {
+    let folder = |at: &str| Node::Folder { at: at.to_owned() };
+    let mut nodes: Vec<Node> = ["/proc", "/tmp", "/dev", "/dev/shm", "/workspace", "/run"].map(folder).into();
+    nodes.extend(plan.root.iter().cloned());
+    let file =
+        |(name, content): &(&str, &str)| Node::File { at: format!("{DRIVER}/{name}"), content: (*content).to_owned() };
+    nodes.extend(cpython::FILES.iter().map(file));
+    nodes.push(file(&("ringfence_zygote.py", include_str!("zygote.py"))));
+    nodes
+}
+
+/// Process 1 of the jail.
+struct Init<'a> {
+    plan: &'a Plan,
+    filters: Filters,
+    own_processes: OwnedFd,
+}
+
+impl<'a> Init<'a> {
+    fn begin(plan: &'a Plan, root: &Root) -> Result<Never, Failed> {
+        root.enter()?;
+        sys::set_host_name("jail").step(|| "the host name can't be set".into())?;
+        // Nobody inside needs user namespaces of his own. Where the file is hidden, the filter still refuses them.
+        let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
+        let own_processes = std::fs::File::open("/proc/self/ns/pid").step(|| "no process namespace".into())?.into();
+        Init { plan, filters: filters(plan.session.exec)?, own_processes }.run()
+    }
+
+    fn run(&self) -> Result<Never, Failed> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(std::io::Error::from)
+            .step(|| "no socket".into())?;
+        let zygote = match fork().step(|| "the zygote can't be forked".into())? {
+            Forked::Child => {
+                let failed = self.become_zygote(&theirs);
+                tell_host(failed.to_string().as_bytes());
+                end(1)
+            }
+            Forked::Parent(_, handle) => handle,
+        };
+        drop(theirs);
+        let mut next = None;
+        loop {
+            if next.is_none() {
+                next = self.place().ok();
+            }
+            let (host_gone, any) = (libc::POLLRDHUP, libc::POLLIN);
+            let watched = [(control_socket(), host_gone), (zygote.as_fd(), any), (ours.as_fd(), any)];
+            match sys::wait_for_any(&watched) {
+                Ok(seen) if matches!(seen.as_slice(), [false, false, true]) => {}
+                Ok(seen) if matches!(seen.as_slice(), [false, false, false]) => continue,
+                // Nobody is left to serve: the kernel ends whatever is still in here.
+                _ => end(0),
+            }
+            self.answer(ours.as_fd(), next.take());
+        }
+    }
+
+    /// The zygote asks for a place by one message, and gets a handle on it, or a reason.
+    fn answer(&self, zygote: BorrowedFd<'_>, ready: Option<OwnedFd>) {
+        let mut byte = [0; 16];
+        if !recv(zygote, &mut byte, RecvFlags::empty()).is_ok_and(|(_, count)| count > 0) {
+            end(0);
+        }
+        let made = ready.map_or_else(|| self.place(), Ok);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let handle = made.as_ref().map(|handle| [handle.as_fd()]);
+        let said = match (&handle, &made) {
+            (Ok(handle), _) => {
+                ancillary.push(SendAncillaryMessage::ScmRights(handle));
+                "place".to_owned()
+            }
+            (_, Err(failed)) => failed.to_string(),
+            _ => String::new(),
+        };
+        let _ = sendmsg(zygote, &[IoSlice::new(said.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL);
+    }
+
+    /// A process that is process 1 of namespaces with a session's own mounts, and does nothing else.
+    fn place(&self) -> Result<OwnedFd, Failed> {
+        let (mut ours, mut theirs) = UnixStream::pair().step(|| "no socket".into())?;
+        sys::unshare(libc::CLONE_NEWPID).step(|| "a process namespace can't be made".into())?;
+        match fork().step(|| "a place can't be forked".into())? {
+            Forked::Child => {
+                let ready = sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC)
+                    .and_then(|()| sys::keep_mounts_private())
+                    .step(|| "namespaces can't be made".into())
+                    .and_then(|()| mount_session(&self.plan.session));
+                let said = ready.map_or_else(|failed| failed.to_string(), |()| "ready".to_owned());
+                let _ = theirs.write_all(said.as_bytes());
+                let _ = sys::close_from(0);
+                sys::rest_for_ever()
+            }
+            Forked::Parent(_, handle) => {
+                let own = self.own_processes.as_fd();
+                sys::enter(own, libc::CLONE_NEWPID).step(|| "the own process namespace can't be joined again".into())?;
+                drop(theirs);
+                let mut said = String::new();
+                ours.read_to_string(&mut said).step(|| "a place is gone".into())?;
+                if said == "ready" { Ok(handle) } else { Err(Failed::new(said)) }
+            }
+        }
+    }
+
+    /// Becomes the interpreter. Gives back only why it could not.
+    fn become_zygote(&self, places: &OwnedFd) -> Failed {
+        match self.ready_for_exec(places) {
+            Err(failed) => failed,
+            Ok((program, arguments, environment)) => {
+                let error = sys::exec(&program, &arguments, &environment);
+                Failed::new(format!("`{}` can't be started: {error}", self.plan.program))
+            }
+        }
+    }
+
+    fn ready_for_exec(&self, places: &OwnedFd) -> Result<(CString, Vec<CString>, Vec<CString>), Failed> {
+        let text = |text: &str| CString::new(text).map_err(std::io::Error::from).step(|| "a NUL in the plan".into());
+        let program = text(&self.plan.program)?;
+        let settings = serde_json::json!({
+            "preload": self.plan.preload,
+            "session": self.plan.session,
+            "range": matches!(self.plan.users, Users::Range { .. }),
+            "filters": self.filters.session.iter().map(bytes_of).collect::<Vec<_>>(),
+        });
+        // Isolated: no user folder, no environment, nothing of the current folder; with the site of its own prefix.
+        let start =
+            format!("import sys; sys.path.insert(0, {DRIVER:?}); import ringfence_zygote; ringfence_zygote.main()");
+        let arguments = [self.plan.program.as_str(), "-I", "-X", "utf8", "-c", &start, &settings.to_string()];
+        let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
+        let environment = self.plan.environment.iter().map(|(name, value)| text(&format!("{name}={value}")));
+        let environment = environment.collect::<Result<_, _>>()?;
+        let null =
+            std::fs::File::options().read(true).write(true).open("/dev/null").step(|| "no `/dev/null`".into())?;
+        let placed = sys::place(places.as_fd(), PLACES)
+            .and_then(|()| sys::place(control_socket(), CONTROL))
+            .and_then(|()| sys::place(null.as_fd(), 0))
+            .and_then(|()| sys::place(null.as_fd(), 1))
+            .and_then(|()| sys::place(null.as_fd(), 2))
+            .and_then(|()| sys::close_from(PLACES.unsigned_abs() + 1));
+        placed.step(|| "descriptors can't be put in place".into())?;
+        for program in &self.filters.zygote {
+            apply_filter(program).map_err(|error| Failed::new(format!("the filter can't be put on: {error}")))?;
+        }
+        Ok((program, arguments, environment))
+    }
+}

@@ -1,0 +1,34 @@
+//! The init of a jail: builds the jail that its plan describes, starts the interpreter's zygote in it, and stays as
+//! its first process, so that the end of either ends everything inside.
+//!
+//! Answers to: `tier-process`, over the control socket on standard input. Must not: read a byte from a guest, or go on
+//! where a step of the plan could not be carried out: there is no weaker jail.
+
+mod filter;
+mod init;
+mod root;
+mod sys;
+
+pub use init::serve;
+
+/// A step that could not be carried out: what it was, and the kernel's reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(String);
+
+impl Failed {
+    fn new(what: String) -> Self {
+        Self(what)
+    }
+}
+
+trait Step<T> {
+    /// Says what could not be done.
+    fn step(self, what: impl FnOnce() -> String) -> Result<T, Failed>;
+}
+
+impl<T> Step<T> for std::io::Result<T> {
+    fn step(self, what: impl FnOnce() -> String) -> Result<T, Failed> {
+        self.map_err(|error| Failed(format!("{}: {error}", what())))
+    }
+}

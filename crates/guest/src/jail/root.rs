@@ -1,0 +1,138 @@
+//! The jail's root: a small file system of its own, with what the plan names bound into it.
+//!
+//! Answers to: `init`. Must not: leave anything of the host's in sight that the plan does not name.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use ringfence_wire::jail::Node;
+
+use super::{Failed, Step, sys};
+
+const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+const NO_SET_UID: u64 = libc::MOUNT_ATTR_NOSUID;
+const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
+const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
+
+/// Folders that a small file system may be mounted on while the root is built. What is below them is copied before.
+const PLACES: &[&str] = &["/tmp", "/var/tmp", "/mnt", "/run"];
+
+/// The root while it is built.
+pub struct Root {
+    path: PathBuf,
+}
+
+impl Root {
+    /// Builds what the plan names. The mount namespace must be this process's own.
+    pub fn build(nodes: &[Node]) -> Result<Self, Failed> {
+        // Before anything is mounted: the root's own place may hide some of it.
+        let mut copies = Vec::new();
+        for node in nodes {
+            copies.push(match node {
+                Node::Bind { host, .. } => {
+                    Some(sys::copy_of_tree(Path::new(host)).step(|| format!("`{host}` can't be bound"))?)
+                }
+                _ => None,
+            });
+        }
+        let place = PLACES.iter().map(Path::new).find(|place| place.is_dir());
+        let place =
+            place.ok_or(io::ErrorKind::NotFound).map_err(io::Error::from).step(|| "no folder to build in".into())?;
+        let flags = libc::MS_NOSUID | libc::MS_NODEV;
+        sys::mount(c"tmpfs", place, flags, "size=8m,mode=755").step(|| "no file system in memory".into())?;
+        let path = place.join("root");
+        std::fs::create_dir(&path).step(|| "the root can't be made".into())?;
+        let root = Self { path };
+        for (node, copy) in nodes.iter().zip(copies) {
+            root.add(node, copy)?;
+        }
+        Ok(root)
+    }
+
+    fn add(&self, node: &Node, copy: Option<OwnedFd>) -> Result<(), Failed> {
+        match node {
+            Node::Folder { at } => self.folder(at).map(drop),
+            Node::File { at, content } => {
+                let file = self.parent(at)?;
+                std::fs::write(&file, content).step(|| format!("`{at}` can't be written"))
+            }
+            Node::Link { at, to } => {
+                let link = self.parent(at)?;
+                std::os::unix::fs::symlink(to, link).step(|| format!("`{at}` can't be linked"))
+            }
+            Node::Bind { host, at, writable, device } => {
+                let Some(copy) = copy else { return Ok(()) };
+                let target = self.target(Path::new(host), at)?;
+                sys::attach(copy.as_fd(), &target).step(|| format!("`{at}` can't be mounted"))?;
+                let attributes = if *writable { NO_SET_UID } else { NO_SET_UID | READ_ONLY };
+                let kind = if *device { NO_EXEC } else { NO_DEVICES };
+                sys::set_attributes(&target, attributes | kind, true).step(|| format!("`{at}` can't be made read-only"))
+            }
+        }
+    }
+
+    /// Where a path of the plan lies now. Plans are the host's own; a path with `..` in it is none.
+    fn inside(&self, at: &str) -> Result<PathBuf, Failed> {
+        let relative = Path::new(at.trim_start_matches('/'));
+        let plain = relative.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        if plain { Ok(self.path.join(relative)) } else { Err(Failed::new(format!("`{at}` is no path of a jail"))) }
+    }
+
+    fn folder(&self, at: &str) -> Result<PathBuf, Failed> {
+        let path = self.inside(at)?;
+        std::fs::create_dir_all(&path).step(|| format!("`{at}` can't be made"))?;
+        Ok(path)
+    }
+
+    fn parent(&self, at: &str) -> Result<PathBuf, Failed> {
+        let path = self.inside(at)?;
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).step(|| format!("the folder of `{at}` can't be made"))?;
+        }
+        Ok(path)
+    }
+
+    /// A folder or an empty file to mount on, as the host's path is.
+    fn target(&self, host: &Path, at: &str) -> Result<PathBuf, Failed> {
+        if host.is_dir() {
+            return self.folder(at);
+        }
+        let path = self.parent(at)?;
+        std::fs::write(&path, "").step(|| format!("`{at}` can't be made"))?;
+        Ok(path)
+    }
+
+    /// Goes into the root for good. `/proc` of the own process namespace is mounted on the way, while the host's is
+    /// still in sight: the kernel asks for that.
+    pub fn enter(&self) -> Result<(), Failed> {
+        // Mounts that came from the host's namespace are locked to each other; a copy's top is not.
+        let copy = sys::copy_of_tree(&self.path).step(|| "the root can't be copied".into())?;
+        sys::attach(copy.as_fd(), &self.path).step(|| "the root can't be mounted".into())?;
+        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        sys::mount(c"proc", &self.path.join("proc"), flags, "").step(|| "`/proc` can't be mounted".into())?;
+        let attributes = READ_ONLY | NO_SET_UID | NO_DEVICES;
+        sys::set_attributes(&self.path, attributes, false).step(|| "the root can't be made read-only".into())?;
+        sys::pivot(&self.path).step(|| "the root can't be entered".into())
+    }
+}
+
+/// What a session has of its own: `/tmp`, `/dev/shm`, `/workspace` and a `/proc` that shows its own processes only.
+pub fn mount_session(plan: &ringfence_wire::jail::SessionPlan) -> Result<(), Failed> {
+    let mut flags = libc::MS_NOSUID | libc::MS_NODEV;
+    if !plan.exec {
+        flags |= libc::MS_NOEXEC;
+    }
+    let memory = |at: &str, bytes: u64, mode: &str| {
+        let options = format!("size={bytes},nr_inodes={},mode={mode}", plan.inodes);
+        sys::mount(c"tmpfs", Path::new(at), flags, &options).step(|| format!("`{at}` can't be mounted"))
+    };
+    memory("/tmp", plan.tmp, "1777")?;
+    memory("/dev/shm", plan.tmp, "1777")?;
+    if let Some(bytes) = plan.workspace {
+        memory("/workspace", bytes, "0755")?;
+    }
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    sys::mount(c"proc", Path::new("/proc"), flags, "subset=pid,hidepid=invisible")
+        .step(|| "`/proc` can't be mounted".into())
+}

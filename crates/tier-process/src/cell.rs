@@ -1,0 +1,185 @@
+//! One cell: a session's frames, what its processes write for themselves, and handles on both.
+//!
+//! Answers to: `session`, through the trait `Cell`. Must not: believe a length, or block the runtime.
+//! INVARIANT: all state of a half-sent or half-read frame is in the cell, so a dropped step loses nothing.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
+use ringfence_types::{LimitKind, Stream, TierName};
+use ringfence_wire::Setup;
+use ringfence_worker::{Frames, Gone, Process, Taken, readable};
+
+use crate::group::Group;
+use crate::jail::Ready;
+
+const TIER: TierName = TierName::Process;
+
+/// What is read of a process's output at once.
+const PIECE: usize = 64 << 10;
+
+/// A session's processes.
+#[derive(Debug)]
+struct Inside {
+    place: Process,
+    interpreter: Process,
+    group: Option<Group>,
+    memory: u64,
+}
+
+impl Inside {
+    fn cpu(&self) -> Duration {
+        self.group.as_ref().and_then(Group::cpu).unwrap_or_else(|| self.interpreter.cpu())
+    }
+
+    fn peak(&self) -> u64 {
+        self.group.as_ref().and_then(Group::peak).unwrap_or_else(|| self.interpreter.peak())
+    }
+
+    fn ran_out_of_memory(&self) -> bool {
+        self.group.as_ref().is_some_and(Group::ran_out_of_memory)
+    }
+}
+
+#[derive(Debug)]
+pub struct ProcessCell {
+    frames: Frames,
+    outputs: [Output; 2],
+    inside: Arc<Inside>,
+    enforcement: Enforcement,
+}
+
+impl ProcessCell {
+    /// Takes a session that is ready.
+    pub fn open(ready: Ready, setup: &Setup, enforcement: Enforcement) -> Self {
+        let Ready { socket, outputs: [out, err], place, interpreter, group } = ready;
+        let inside = Inside { place, interpreter, group, memory: setup.memory };
+        Self {
+            frames: Frames::new(TIER, socket, setup),
+            outputs: [Output::new(Stream::Stdout, out.into()), Output::new(Stream::Stderr, err.into())],
+            inside: Arc::new(inside),
+            enforcement,
+        }
+    }
+
+    async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
+        self.frames.give(turn);
+        loop {
+            // A process has written what it wrote before the frame that tells of its end.
+            if let Some(print) = self.outputs.iter_mut().find_map(Output::take) {
+                return Ok(print);
+            }
+            match self.frames.take()? {
+                Some(Taken::Event(event)) => return Ok(self.unless_out_of_memory(event)),
+                Some(Taken::Sync) => self.frames.synced(),
+                None => match self.wait().await {
+                    Ok(()) => {}
+                    Err(Gone) => return self.last_words(),
+                },
+            }
+        }
+    }
+
+    /// Waits until there is more of anything.
+    async fn wait(&mut self) -> Result<(), Gone> {
+        let [out, err] = &self.outputs;
+        tokio::select! {
+            biased;
+            more = self.frames.more() => more,
+            () = out.ready() => Ok(()),
+            () = err.ready() => Ok(()),
+        }
+    }
+
+    /// A program may survive the end of a process of its own, and yet it went over its limit.
+    fn unless_out_of_memory(&self, event: Event) -> Event {
+        let ends = matches!(event, Event::Done(_) | Event::NoValue(_) | Event::Raised(_));
+        if ends && self.inside.ran_out_of_memory() { self.over_memory() } else { event }
+    }
+
+    fn over_memory(&self) -> Event {
+        Event::Limit(LimitKind::Memory, self.inside.peak().max(self.inside.memory))
+    }
+
+    fn last_words(&mut self) -> Result<Event, TierFault> {
+        if let Some(print) = self.outputs.iter_mut().find_map(Output::take) {
+            return Ok(print);
+        }
+        if self.inside.place.is_killed() {
+            return Err(TierFault::Killed { tier: TIER });
+        }
+        if self.inside.ran_out_of_memory() { Ok(self.over_memory()) } else { Err(TierFault::Died { tier: TIER }) }
+    }
+}
+
+/// What a session's processes write to one stream without frames.
+#[derive(Debug)]
+struct Output {
+    stream: Stream,
+    /// `None` once nobody holds the other end.
+    pipe: Option<File>,
+}
+
+impl Output {
+    fn new(stream: Stream, pipe: std::os::fd::OwnedFd) -> Self {
+        Self { stream, pipe: Some(pipe.into()) }
+    }
+
+    fn take(&mut self) -> Option<Event> {
+        let mut few = [0; 4 << 10];
+        let mut pipe = self.pipe.as_ref()?;
+        match pipe.read(&mut few) {
+            Ok(0) => self.pipe = None,
+            Ok(count) => return Some(self.with_more(few.get(..count).unwrap_or_default().to_vec())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.pipe = None,
+        }
+        None
+    }
+
+    fn with_more(&self, mut bytes: Vec<u8>) -> Event {
+        if let (Some(mut pipe), 4096) = (self.pipe.as_ref(), bytes.len()) {
+            let mut many = vec![0; PIECE];
+            let count = pipe.read(&mut many).unwrap_or_default();
+            bytes.extend_from_slice(many.get(..count).unwrap_or_default());
+        }
+        Event::Print(self.stream, bytes)
+    }
+
+    async fn ready(&self) {
+        match &self.pipe {
+            Some(pipe) if readable(pipe.as_fd()).await.is_ok() => {}
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+impl Cell for ProcessCell {
+    fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>> {
+        Box::pin(self.next(turn))
+    }
+
+    fn enforced(&self) -> &Enforcement {
+        &self.enforcement
+    }
+
+    fn killer(&self) -> Killer {
+        let inside = Arc::clone(&self.inside);
+        Killer::new(move || inside.place.kill())
+    }
+
+    fn meter(&self) -> Meter {
+        let (cpu, peak) = (Arc::clone(&self.inside), Arc::clone(&self.inside));
+        Meter::new(move || cpu.cpu(), move || peak.peak())
+    }
+}
+
+impl Drop for ProcessCell {
+    fn drop(&mut self) {
+        self.inside.place.kill();
+    }
+}

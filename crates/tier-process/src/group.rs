@@ -1,0 +1,174 @@
+//! Control groups, version 1, hybrid or 2: limits that hold for a session's processes together, and what they used.
+//!
+//! Answers to: `jail` and `cell`. Must not: touch a group that it did not make.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const MOUNTED: &str = "/sys/fs/cgroup";
+const PREFIX: &str = "ringfence-";
+
+/// What a group may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Processes and threads.
+    pub processes: u32,
+}
+
+/// How this machine keeps its groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    /// A folder for each controller.
+    Apart { memory: PathBuf, processes: PathBuf, time: PathBuf },
+    /// One folder for all.
+    Together(PathBuf),
+}
+
+/// Makes groups with the same bounds.
+#[derive(Debug, Clone)]
+pub struct Groups {
+    kind: Option<Kind>,
+    bounds: Bounds,
+    made: Arc<AtomicU64>,
+}
+
+/// Whether groups can be made here, tried out; the reason where not.
+pub fn probe() -> Result<(), String> {
+    let kind = find().ok_or("no control groups that this user may make")?;
+    let groups = Groups { kind: Some(kind), bounds: Bounds { memory: 1 << 30, processes: 64 }, made: Arc::default() };
+    groups.make().map(drop).map_err(|error| format!("a control group can't be made: {error}"))
+}
+
+fn find() -> Option<Kind> {
+    let mounted = Path::new(MOUNTED);
+    let folder = |name: &str| Some(mounted.join(name)).filter(|path| path.join("cgroup.procs").exists());
+    if let (Some(memory), Some(processes)) = (folder("memory"), folder("pids")) {
+        let time = folder("cpuacct").or_else(|| folder("cpu,cpuacct"))?;
+        return Some(Kind::Apart { memory, processes, time });
+    }
+    let controllers = std::fs::read_to_string(mounted.join("cgroup.controllers")).ok()?;
+    let has = |name: &str| controllers.split_whitespace().any(|known| known == name);
+    (has("memory") && has("pids")).then(|| Kind::Together(mounted.to_owned()))
+}
+
+impl Groups {
+    /// Groups with these bounds; none where this machine has none, or `wanted` is not set.
+    pub fn new(bounds: Bounds, wanted: bool) -> Self {
+        Self { kind: wanted.then(find).flatten(), bounds, made: Arc::default() }
+    }
+
+    /// A new group; `None` where this machine has none.
+    pub fn make(&self) -> io::Result<Option<Group>> {
+        let Some(kind) = &self.kind else { return Ok(None) };
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{:p}-{number}", std::process::id(), Arc::as_ptr(&self.made));
+        let mut group = Group { memory: PathBuf::new(), time: PathBuf::new(), folders: Vec::new(), together: false };
+        match kind {
+            Kind::Apart { memory, processes, time } => {
+                group.memory = group.add_folder(memory.join(&name))?;
+                group.time = group.add_folder(time.join(&name))?;
+                let processes = group.add_folder(processes.join(&name))?;
+                std::fs::write(group.memory.join("memory.limit_in_bytes"), self.bounds.memory.to_string())?;
+                std::fs::write(processes.join("pids.max"), self.bounds.processes.to_string())?;
+            }
+            Kind::Together(root) => {
+                // Harmless where it is set already.
+                let _ = std::fs::write(root.join("cgroup.subtree_control"), "+memory +pids +cpu");
+                let folder = group.add_folder(root.join(&name))?;
+                std::fs::write(folder.join("memory.max"), self.bounds.memory.to_string())?;
+                std::fs::write(folder.join("pids.max"), self.bounds.processes.to_string())?;
+                let _ = std::fs::write(folder.join("memory.oom.group"), "1");
+                let _ = std::fs::write(folder.join("memory.swap.max"), "0");
+                (group.memory, group.time, group.together) = (folder.clone(), folder, true);
+            }
+        }
+        Ok(Some(group))
+    }
+}
+
+/// One session's group. Dropping it removes it, once its processes are gone.
+#[derive(Debug)]
+pub struct Group {
+    memory: PathBuf,
+    time: PathBuf,
+    folders: Vec<PathBuf>,
+    together: bool,
+}
+
+impl Group {
+    fn add_folder(&mut self, path: PathBuf) -> io::Result<PathBuf> {
+        std::fs::create_dir(&path)?;
+        self.folders.push(path.clone());
+        Ok(path)
+    }
+
+    /// Puts a process in; its children will be in it too.
+    pub fn add(&self, pid: i32) -> io::Result<()> {
+        self.folders.iter().try_for_each(|folder| std::fs::write(folder.join("cgroup.procs"), pid.to_string()))
+    }
+
+    /// Processor time of all its processes, those that are gone too.
+    pub fn cpu(&self) -> Option<Duration> {
+        if self.together {
+            let text = std::fs::read_to_string(self.time.join("cpu.stat")).ok()?;
+            return number_after(&text, "usage_usec ").map(Duration::from_micros);
+        }
+        let text = std::fs::read_to_string(self.time.join("cpuacct.usage")).ok()?;
+        text.trim().parse().ok().map(Duration::from_nanos)
+    }
+
+    /// The most memory that its processes held together, in bytes.
+    pub fn peak(&self) -> Option<u64> {
+        let name = if self.together { "memory.peak" } else { "memory.max_usage_in_bytes" };
+        std::fs::read_to_string(self.memory.join(name)).ok()?.trim().parse().ok()
+    }
+
+    /// Whether the kernel ended one of its processes for its memory.
+    pub fn ran_out_of_memory(&self) -> bool {
+        let name = if self.together { "memory.events" } else { "memory.oom_control" };
+        let text = std::fs::read_to_string(self.memory.join(name)).unwrap_or_default();
+        number_after(&text, "oom_kill ").is_some_and(|count| count > 0)
+    }
+
+    /// Removes the group. Whether it is gone: it stays while it has a process.
+    pub fn remove(&self) -> bool {
+        self.folders.iter().all(|folder| match std::fs::remove_dir(folder) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.remove() {
+            crate::remains::remove_later(std::mem::take(&mut self.folders));
+        }
+    }
+}
+
+fn number_after(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+/// Groups that a host which is gone has left. Their processes are gone with it.
+pub fn sweep() {
+    let roots = ["memory", "pids", "cpuacct", "cpu,cpuacct", ""].map(|name| Path::new(MOUNTED).join(name));
+    for root in roots {
+        let Ok(entries) = std::fs::read_dir(&root) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let host = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
+            let Some(host) = host.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+            if !Path::new(&format!("/proc/{host}")).exists() {
+                // One that still holds a process stays for the next time.
+                let _ = std::fs::remove_dir(entry.path());
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A jail seen from the host: asked for one session at a time.
+//!
+//! Answers to: `pool`. Must not: leave a process behind; dropping it ends the init, and with it everything inside.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, Plan};
+use ringfence_worker::{Control, Executable, Footprint, Message, Process};
+
+use crate::group::{Group, Groups};
+
+/// How long an interpreter may take to import what was asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A session that waits for its first turn, locked.
+#[derive(Debug)]
+pub struct Ready {
+    /// Its frames.
+    pub socket: UnixStream,
+    /// What its processes write without frames: standard output and standard error.
+    pub outputs: [OwnedFd; 2],
+    /// Process 1 of its namespaces: whoever ends it ends all.
+    pub place: Process,
+    /// The interpreter.
+    pub interpreter: Process,
+    /// Its control group, where there are any.
+    pub group: Option<Group>,
+}
+
+/// Why a jail or a session in it could not be made: one line, from the init or the kernel.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoJail(pub String);
+
+impl From<io::Error> for NoJail {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A running jail.
+#[derive(Debug)]
+pub struct Jail {
+    control: Option<Control>,
+    child: Child,
+}
+
+impl Jail {
+    /// Builds the jail and waits until its interpreter is warm. Blocks.
+    pub fn start(executable: &Executable, plan: &Plan) -> Result<Self, NoJail> {
+        let (ours, theirs) = Control::pair()?;
+        ours.wait_at_most(PATIENCE)?;
+        let child = executable.command()?.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).spawn()?;
+        let jail = Self { control: Some(ours), child };
+        let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
+        jail.control()?.send(&plan, &[])?;
+        let said = jail.control()?.receive()?.bytes;
+        if said == GREETING { Ok(jail) } else { Err(told(&said)) }
+    }
+
+    fn control(&self) -> io::Result<&Control> {
+        self.control.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// A new session, in a control group of its own where there are any. Blocks for about the time of a fork.
+    pub fn fork(&self, groups: &Groups) -> Result<Ready, NoJail> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let (out, out_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+        let (err, err_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+        for end in [&out, &err] {
+            rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from)?;
+        }
+        self.control()?.send(b"f", &[theirs.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
+        let Message { bytes, descriptors } = self.control()?.receive()?;
+        let mut handles = descriptors.into_iter();
+        let (Some(place), Some(interpreter)) = (handles.next(), handles.next()) else { return Err(told(&bytes)) };
+        let (place, interpreter) = (process(place)?, process(interpreter)?);
+        let group = groups.make()?;
+        if let Some(group) = &group {
+            group.add(interpreter.pid())?;
+        }
+        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group })
+    }
+}
+
+/// A process of the jail by its handle: its number, as the host sees it, is in the handle's own description.
+fn process(handle: OwnedFd) -> Result<Process, NoJail> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|pid| pid.trim().parse().ok());
+    let pid: i32 = pid.filter(|pid| *pid > 0).ok_or_else(|| NoJail("a session ended at its start".to_owned()))?;
+    Ok(Process::new(handle, pid, Footprint::default()))
+}
+
+fn told(said: &[u8]) -> NoJail {
+    let text: String = String::from_utf8_lossy(said).chars().filter(|c| !c.is_control()).take(400).collect();
+    NoJail(if text.is_empty() { "the jail is gone".to_owned() } else { text })
+}
+
+impl Drop for Jail {
+    /// Closing the control socket ends the init; the kernel then ends everything in its process namespace.
+    fn drop(&mut self) {
+        self.control = None;
+        // It ends by itself within moments; the kill is for one that hangs while it is built.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,172 @@
+//! The process tier: a native CPython with any package, in a jail of namespaces, Landlock and system-call filters.
+//!
+//! Answers to: `session`, through the traits of `tier`. Must not: execute a host function, read a policy beyond the
+//! grant, hand a used session out again, or build a jail that is weaker than its plan.
+
+mod cell;
+mod group;
+mod interpreter;
+mod jail;
+mod plan;
+mod pool;
+mod probe;
+mod remains;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringfence_policy::{Ask, Grant, Policy};
+use ringfence_tier::{Boxed, Capabilities, Cell, Probe, Tier, TierFault};
+use ringfence_types::{Engine, SessionId, Strength, Tenant, TierName};
+use ringfence_wire::Setup;
+use ringfence_worker::Executable;
+use tokio::sync::OnceCell;
+
+pub use interpreter::{Interpreter, NoInterpreter};
+
+use crate::cell::ProcessCell;
+use crate::pool::Pools;
+
+/// How the tier gets its interpreters and sessions.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The executable that builds jails; `None`: this very program.
+    pub worker: Option<PathBuf>,
+    /// The CPython that is used where a policy names no virtual environment.
+    pub python: String,
+    /// Sessions kept ready for each interpreter, policy and tenant.
+    pub warm: usize,
+}
+
+impl Default for Config {
+    /// This very program, the `python3` that is found, two sessions ahead.
+    fn default() -> Self {
+        Self { worker: None, python: "python3".to_owned(), warm: 2 }
+    }
+}
+
+/// The process tier. Its processes start at first need and end when it is dropped.
+#[derive(Debug)]
+pub struct ProcessTier {
+    capabilities: Capabilities,
+    python: String,
+    pools: Pools,
+    known: Mutex<Vec<Known>>,
+    probed: OnceCell<Probe>,
+}
+
+#[derive(Debug)]
+struct Known {
+    path: String,
+    packages: Vec<String>,
+    interpreter: Arc<Interpreter>,
+}
+
+impl ProcessTier {
+    /// A tier that starts its processes at first need.
+    pub fn new(config: Config) -> Self {
+        let executable = Executable::new(config.worker);
+        group::sweep();
+        Self {
+            capabilities: capabilities(),
+            python: config.python,
+            pools: Pools::new(executable, config.warm),
+            known: Mutex::default(),
+            probed: OnceCell::new(),
+        }
+    }
+
+    /// The interpreter of a grant, asked once for each set of packages.
+    async fn interpreter(&self, grant: &Grant) -> Result<Arc<Interpreter>, NoInterpreter> {
+        let path = grant.venv().map_or_else(|| self.python.clone(), |venv| format!("{venv}/bin/python"));
+        let packages = grant.packages().to_vec();
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known().iter().find(|known| known.path == path && known.packages == packages) {
+            return Ok(Arc::clone(&found.interpreter));
+        }
+        let (asked, wanted) = (path.clone(), packages.clone());
+        let found = tokio::task::spawn_blocking(move || Interpreter::find(&asked, &wanted)).await;
+        let found = found.map_err(|error| NoInterpreter::Strange { path: path.clone(), said: error.to_string() })??;
+        let interpreter = Arc::new(found);
+        known().push(Known { path, packages, interpreter: Arc::clone(&interpreter) });
+        Ok(interpreter)
+    }
+
+    async fn try_it(&self) -> Probe {
+        let session = SessionId::from_random([0; 16]);
+        let ask = Ask { tenant: Tenant::local(), session, functions: Vec::new() };
+        let Ok(grant) = Policy::closed().decide(&ask) else { return never() };
+        match self.interpreter(&grant).await {
+            Ok(interpreter) => probe::judge(self.pools.take(&grant, &interpreter).await),
+            Err(error) => Probe::Unusable {
+                why: error.to_string(),
+                remedy: "install Python 3.9 or newer, or name one by `--python`".to_owned(),
+            },
+        }
+    }
+}
+
+fn never() -> Probe {
+    Probe::Unusable { why: "the closed policy grants nothing".to_owned(), remedy: "report this".to_owned() }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        tier: TierName::Process,
+        cost: 3,
+        strength: Strength::Process,
+        engines: Vec::new(),
+        workspace: true,
+        mounts_ro: true,
+        mounts_rw: true,
+        network: false,
+        packages: true,
+    }
+}
+
+impl Tier for ProcessTier {
+    fn name(&self) -> TierName {
+        TierName::Process
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn probe(&self) -> Boxed<'_, Probe> {
+        Box::pin(async {
+            if let Some(probe) = self.probed.get() {
+                return probe.clone();
+            }
+            let probe = self.try_it().await;
+            // What does not work is tried again: it may have been mended.
+            if probe.strength().is_some() {
+                let _ = self.probed.set(probe.clone());
+            }
+            probe
+        })
+    }
+
+    fn open<'a>(&'a self, grant: &'a Grant, _engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
+        Box::pin(async move {
+            let interpreter = self.interpreter(grant).await.map_err(cannot_open)?;
+            let missing = interpreter.missing(grant.packages());
+            if !missing.is_empty() {
+                return Err(cannot_open(format!("`{}` does not have {}", interpreter.executable, missing.join(", "))));
+            }
+            let ready = self.pools.take(grant, &interpreter).await.map_err(cannot_open)?;
+            let setup = Setup {
+                version: ringfence_wire::VERSION,
+                memory: grant.limits().memory.bytes(),
+                workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
+                functions: grant.functions().to_vec(),
+            };
+            let enforcement = probe::enforcement(ready.group.is_some());
+            Ok(Box::new(ProcessCell::open(ready, &setup, enforcement)) as Box<dyn Cell>)
+        })
+    }
+}
+
+fn cannot_open(why: impl std::fmt::Display) -> TierFault {
+    TierFault::Open { tier: TierName::Process, why: why.to_string() }
+}

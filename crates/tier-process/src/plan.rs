@@ -1,0 +1,159 @@
+//! From a grant to the plan of a jail: what it sees of the host, and what each session gets.
+//!
+//! Answers to: `pool`. Must not: show anything of the host's that neither the interpreter needs nor the grant names.
+
+use std::path::Path;
+
+use ringfence_policy::{Grant, MountMode};
+use ringfence_wire::jail::{Node, Plan, SessionPlan, Users};
+
+use crate::interpreter::Interpreter;
+
+/// Folders of the host that programs need: a system's libraries and tools.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+
+/// What of `/etc` programs need and anybody may know.
+const SETTINGS: &[&str] = &[
+    "ld.so.cache",
+    "ssl/certs",
+    "ca-certificates",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "magic",
+    "alternatives",
+    "fonts",
+];
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
+
+/// Users of the host that no account has, in blocks of 65,536.
+const FIRST_USER: u32 = 0x7c00_0000;
+const BLOCK: u32 = 1 << 16;
+const BLOCKS: u32 = 512;
+
+/// `/tmp` and `/dev/shm`, where the policy says nothing of disk.
+const SCRATCH: u64 = 64 << 20;
+/// Files and folders in each.
+const INODES: u64 = 16_384;
+
+/// The plan of a jail for sessions under this grant. `block` tells jails apart by their users.
+pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
+    let is_root = rustix::process::geteuid().is_root();
+    let first = FIRST_USER + (block % BLOCKS) * BLOCK;
+    Plan {
+        users: if is_root { Users::Range { first, count: BLOCK } } else { Users::Own },
+        root: root(grant, interpreter),
+        program: interpreter.executable.clone(),
+        environment: environment(interpreter),
+        preload: preload(grant, interpreter),
+        session: session(grant, interpreter),
+    }
+}
+
+fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    SYSTEM.iter().for_each(|path| nodes.extend(system(path)));
+    let there = |path: String| Path::new(&path).exists().then_some(path);
+    nodes.extend(SETTINGS.iter().filter_map(|name| there(format!("/etc/{name}"))).map(seen));
+    nodes.extend(written());
+    nodes.extend(DEVICES.iter().map(|name| format!("/dev/{name}")).map(|path| Node::Bind {
+        host: path.clone(),
+        at: path,
+        writable: true,
+        device: true,
+    }));
+    let folders = interpreter.folders().into_iter();
+    nodes.extend(folders.filter_map(|path| path.to_str().map(str::to_owned)).map(seen));
+    nodes.extend(grant.mounts().iter().map(|mount| Node::Bind {
+        host: mount.host.clone(),
+        at: mount.at.to_string(),
+        writable: mount.mode == MountMode::Rw,
+        device: false,
+    }));
+    nodes
+}
+
+/// A part of the system: a link as it is on the host, a folder bound.
+fn system(path: &str) -> Option<Node> {
+    let kind = std::fs::symlink_metadata(path).ok()?;
+    if kind.is_symlink() {
+        let to = std::fs::read_link(path).ok()?.to_str()?.to_owned();
+        return Some(Node::Link { at: path.to_owned(), to });
+    }
+    kind.is_dir().then(|| seen(path.to_owned()))
+}
+
+fn seen(path: String) -> Node {
+    Node::Bind { host: path.clone(), at: path, writable: false, device: false }
+}
+
+/// The files of `/etc` that tell of this machine, in a form that tells nothing.
+fn written() -> Vec<Node> {
+    let file = |at: &str, content: &str| Node::File { at: at.to_owned(), content: content.to_owned() };
+    let link = |at: &str, to: &str| Node::Link { at: at.to_owned(), to: to.to_owned() };
+    vec![
+        file("/etc/passwd", "root:x:0:0:root:/tmp:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\n"),
+        file("/etc/group", "root:x:0:\nuser:x:1000:\n"),
+        file("/etc/hosts", "127.0.0.1 localhost jail\n::1 localhost\n"),
+        file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+        file("/etc/resolv.conf", ""),
+        link("/dev/fd", "/proc/self/fd"),
+        link("/dev/stdin", "/proc/self/fd/0"),
+        link("/dev/stdout", "/proc/self/fd/1"),
+        link("/dev/stderr", "/proc/self/fd/2"),
+    ]
+}
+
+fn environment(interpreter: &Interpreter) -> Vec<(String, String)> {
+    let bin = Path::new(&interpreter.executable).parent().map_or_else(String::new, |bin| format!("{}:", bin.display()));
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    vec![
+        set("PATH", &format!("{bin}/usr/local/bin:/usr/bin:/bin")),
+        set("HOME", "/tmp"),
+        set("LANG", "C.UTF-8"),
+        set("TZ", "UTC"),
+        set("MPLBACKEND", "Agg"),
+        set("MPLCONFIGDIR", "/tmp"),
+        // Threads that are started by an import are lost in a fork.
+        set("OPENBLAS_NUM_THREADS", "1"),
+        set("OMP_NUM_THREADS", "1"),
+        set("MKL_NUM_THREADS", "1"),
+        set("NUMEXPR_NUM_THREADS", "1"),
+    ]
+}
+
+fn preload(grant: &Grant, interpreter: &Interpreter) -> Vec<String> {
+    let common = ["json", "re", "math", "datetime", "random", "collections", "itertools", "functools", "dataclasses"];
+    let packages = grant.packages().iter().filter_map(|name| interpreter.modules.get(name)).flatten().cloned();
+    common.into_iter().map(str::to_owned).chain(packages).collect()
+}
+
+fn session(grant: &Grant, interpreter: &Interpreter) -> SessionPlan {
+    let limits = grant.limits();
+    let mounts = |mode| grant.mounts().iter().filter(move |mount| mount.mode == mode).map(|mount| mount.at.to_string());
+    let common = ["/etc", "/proc", "/run", "/dev"].iter().chain(SYSTEM).map(|path| (*path).to_owned());
+    let own = interpreter.folders().into_iter().filter_map(|path| path.to_str().map(str::to_owned));
+    let mut writable: Vec<String> = vec!["/tmp".to_owned(), "/dev/shm".to_owned()];
+    writable.extend(grant.workspace().map(|_| "/workspace".to_owned()));
+    writable.extend(mounts(MountMode::Rw));
+    let scratch = limits.disk.bytes().max(SCRATCH);
+    let largest_file = scratch.max(grant.workspace().map_or(0, |quota| quota.bytes()));
+    SessionPlan {
+        tmp: scratch,
+        workspace: grant.workspace().map(|quota| quota.bytes()),
+        inodes: INODES,
+        limits: vec![
+            ("RLIMIT_NOFILE".to_owned(), limits.open_files.max(16).into()),
+            ("RLIMIT_NPROC".to_owned(), limits.processes.max(1).into()),
+            ("RLIMIT_FSIZE".to_owned(), largest_file),
+            ("RLIMIT_CORE".to_owned(), 0),
+            ("RLIMIT_MEMLOCK".to_owned(), 0),
+            ("RLIMIT_MSGQUEUE".to_owned(), 0),
+            ("RLIMIT_SIGPENDING".to_owned(), 256),
+        ],
+        readable: common.chain(own).chain(mounts(MountMode::Ro)).collect(),
+        writable,
+        exec: true,
+    }
+}

@@ -1,0 +1,134 @@
+//! Sessions kept ready ahead of need: a jail, and a thread that forks the next session as soon as one is taken, for
+//! each interpreter, policy and tenant.
+//!
+//! Answers to: the tier. Must not: hand the same session out twice, or one tenant's to another.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_policy::Grant;
+use ringfence_types::Tenant;
+use ringfence_wire::jail::Plan;
+use ringfence_worker::Executable;
+use tokio::sync::mpsc;
+
+use crate::group::{Bounds, Groups};
+use crate::interpreter::Interpreter;
+use crate::jail::{Jail, NoJail, Ready};
+use crate::plan::plan;
+
+/// Jails kept at once; the one that was not used for the longest time ends first.
+const MOST: usize = 8;
+/// A jail that nobody used for so long ends when another is asked for.
+const UNUSED: Duration = Duration::from_secs(300);
+/// How long the next fork waits while there are sessions enough.
+const BREATH: Duration = Duration::from_millis(3);
+
+type Key = (Tenant, [u8; 32], Vec<String>, String);
+
+/// Every jail of the tier.
+#[derive(Debug)]
+pub struct Pools {
+    executable: Executable,
+    warm: usize,
+    block: AtomicU32,
+    shelves: Mutex<HashMap<Key, Arc<Shelf>>>,
+}
+
+impl Pools {
+    pub fn new(executable: Executable, warm: usize) -> Self {
+        Self { executable, warm: warm.max(1), block: AtomicU32::new(std::process::id()), shelves: Mutex::default() }
+    }
+
+    fn shelves(&self) -> MutexGuard<'_, HashMap<Key, Arc<Shelf>>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A fresh session under this grant: at once where one is ready.
+    pub async fn take(&self, grant: &Grant, interpreter: &Interpreter) -> Result<Ready, NoJail> {
+        let key: Key =
+            (grant.tenant().clone(), grant.policy_hash(), grant.packages().to_vec(), interpreter.executable.clone());
+        let shelf = self.shelf(&key, grant, interpreter)?;
+        let taken = shelf.take().await;
+        if taken.is_err() {
+            // What was wrong may be mended by the next time.
+            self.shelves().remove(&key);
+        }
+        taken
+    }
+
+    fn shelf(&self, key: &Key, grant: &Grant, interpreter: &Interpreter) -> Result<Arc<Shelf>, NoJail> {
+        let mut ended = Vec::new();
+        let mut shelves = self.shelves();
+        let unused: Vec<Key> =
+            shelves.iter().filter(|(_, shelf)| shelf.unused() > UNUSED).map(|(key, _)| key.clone()).collect();
+        ended.extend(unused.iter().filter_map(|key| shelves.remove(key)));
+        if let Some(shelf) = shelves.get(key) {
+            return Ok(Arc::clone(shelf));
+        }
+        if shelves.len() >= MOST {
+            let oldest = shelves.iter().max_by_key(|(_, shelf)| shelf.unused()).map(|(key, _)| key.clone());
+            ended.extend(oldest.and_then(|key| shelves.remove(&key)));
+        }
+        let limits = grant.limits();
+        let bounds = Bounds { memory: limits.memory.bytes(), processes: limits.processes.max(1) };
+        let plan = plan(grant, interpreter, self.block.fetch_add(1, Ordering::Relaxed));
+        let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, Groups::new(bounds, true), self.warm)?);
+        shelves.insert(key.clone(), Arc::clone(&shelf));
+        drop(shelves);
+        // Their sessions that are at work go on; ending the jail waits for nothing but its thread.
+        drop(ended);
+        Ok(shelf)
+    }
+}
+
+/// One jail, and the sessions of it that are ready.
+#[derive(Debug)]
+struct Shelf {
+    ready: tokio::sync::Mutex<mpsc::Receiver<Result<Ready, NoJail>>>,
+    used: Mutex<Instant>,
+}
+
+impl Shelf {
+    fn start(executable: Executable, plan: Plan, groups: Groups, warm: usize) -> Result<Self, NoJail> {
+        let (sender, receiver) = mpsc::channel(warm);
+        std::thread::Builder::new()
+            .name("ringfence-jail".to_owned())
+            .spawn(move || keep_filled(&executable, &plan, &groups, &sender))?;
+        Ok(Self { ready: tokio::sync::Mutex::new(receiver), used: Mutex::new(Instant::now()) })
+    }
+
+    fn unused(&self) -> Duration {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    async fn take(&self) -> Result<Ready, NoJail> {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let gone = || Err(NoJail("the thread that forks sessions is gone".to_owned()));
+        self.ready.lock().await.recv().await.unwrap_or_else(gone)
+    }
+}
+
+/// Runs until its shelf is dropped, or until something is wrong, which is told once.
+fn keep_filled(executable: &Executable, plan: &Plan, groups: &Groups, ready: &mpsc::Sender<Result<Ready, NoJail>>) {
+    let jail = match Jail::start(executable, plan) {
+        Ok(jail) => jail,
+        Err(fault) => {
+            let _ = ready.blocking_send(Err(fault));
+            return;
+        }
+    };
+    loop {
+        let forked = jail.fork(groups);
+        let failed = forked.is_err();
+        if ready.blocking_send(forked).is_err() || failed {
+            return;
+        }
+        if ready.capacity() * 2 < ready.max_capacity() {
+            // More than half are left: whoever took one has the processors first.
+            std::thread::sleep(BREATH);
+        }
+    }
+}

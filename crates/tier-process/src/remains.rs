@@ -1,0 +1,43 @@
+//! Folders of control groups that could not be removed yet, since a dying process still holds them.
+//!
+//! Answers to: `group`. Must not: keep whoever drops a session waiting.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How often one is tried: a process that the kernel can't end leaves it for the next start.
+const TRIES: u32 = 500;
+
+static LATER: LazyLock<Option<Mutex<Sender<Vec<PathBuf>>>>> = LazyLock::new(|| {
+    let (sender, receiver) = channel();
+    let thread = std::thread::Builder::new().name("ringfence-remains".to_owned());
+    thread.spawn(move || remove_all(&receiver)).ok().map(|_| Mutex::new(sender))
+});
+
+/// Removes these folders as soon as the kernel lets them go.
+pub fn remove_later(folders: Vec<PathBuf>) {
+    if let Some(sender) = LATER.as_ref() {
+        // Where the thread is gone they wait for the next start.
+        let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(folders);
+    }
+}
+
+fn remove_all(given: &Receiver<Vec<PathBuf>>) {
+    let mut waiting: Vec<(PathBuf, u32)> = Vec::new();
+    loop {
+        let more = if waiting.is_empty() { given.recv().ok() } else { given.recv_timeout(PAUSE).ok() };
+        match more {
+            Some(folders) => waiting.extend(folders.into_iter().map(|folder| (folder, TRIES))),
+            None if waiting.is_empty() => return,
+            None => {}
+        }
+        waiting.retain_mut(|(folder, tries)| {
+            *tries -= 1;
+            *tries > 0 && std::fs::remove_dir(folder).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
+        });
+    }
+}

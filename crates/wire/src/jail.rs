@@ -1,0 +1,99 @@
+//! What the host tells the init of a jail, in one message of JSON, before anything in the jail exists.
+//!
+//! Answers to: `tier-process`, which writes it, and `guest`, which carries it out. Must not: hold anything of a program.
+
+use serde::{Deserialize, Serialize};
+
+/// The first argument that makes an executable the init of a jail.
+pub const HIDDEN_ARGUMENT: &str = "--ringfence-jail";
+
+/// What the zygote says when its interpreter is warm.
+pub const GREETING: &[u8] = b"ringfence jail 1";
+
+/// Where the guest's driver lies in the jail.
+pub const DRIVER: &str = "/run/ringfence";
+
+/// A whole jail: one root, one interpreter, and as many sessions of one tenant under one policy as are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Which users of the host stand for those inside.
+    pub users: Users,
+    /// What the root holds, parents before children.
+    pub root: Vec<Node>,
+    /// The interpreter's path, as seen inside.
+    pub program: String,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// Modules that are imported before the first session.
+    pub preload: Vec<String>,
+    /// What each session gets.
+    pub session: SessionPlan,
+}
+
+/// Which users of the host stand for those inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Users {
+    /// Inside's user 0 is `first` on the host, and so on for `count` users. Needs root.
+    Range {
+        /// The first.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// Inside's user 0 is whoever runs the host.
+    Own,
+}
+
+/// One thing in the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Node {
+    /// A file or folder of the host's.
+    Bind {
+        /// Its path on the host.
+        host: String,
+        /// Where it is seen.
+        at: String,
+        /// Whether it may be written to.
+        writable: bool,
+        /// Whether it is a device, which would be none without leave.
+        device: bool,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it lies.
+        at: String,
+        /// What it says.
+        to: String,
+    },
+    /// A file with this content.
+    File {
+        /// Where it lies.
+        at: String,
+        /// What it holds.
+        content: String,
+    },
+    /// An empty folder.
+    Folder {
+        /// Where it lies.
+        at: String,
+    },
+}
+
+/// What each session gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionPlan {
+    /// Bytes of `/tmp`.
+    pub tmp: u64,
+    /// Bytes of `/workspace`; `None`: there is none.
+    pub workspace: Option<u64>,
+    /// Files and folders in each of them.
+    pub inodes: u64,
+    /// Resource limits by the kernel's names (`RLIMIT_NOFILE`), each hard and soft.
+    pub limits: Vec<(String, u64)>,
+    /// What may be read, and run, beneath these paths.
+    pub readable: Vec<String>,
+    /// What may be written beneath these paths, mounts included.
+    pub writable: Vec<String>,
+    /// Whether programs may be started.
+    pub exec: bool,
+}
