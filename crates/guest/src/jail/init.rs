@@ -229,6 +229,7 @@ impl<'a> Init<'a> {
             Forked::Child => {
                 let ready = sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC)
                     .and_then(|()| sys::keep_mounts_private())
+                    .and_then(|()| sys::let_be_joined())
                     .step(|| "namespaces can't be made".into())
                     .and_then(|()| mount_session(&self.plan.session));
                 let said = ready.map_or_else(|failed| failed.to_string(), |()| "ready".to_owned());
