@@ -3,6 +3,7 @@
 //! Answers to: the host, through frames on one socket. Must not: open anything, or know policy, audit or session.
 //! INVARIANT: depends on `types` and `wire` only, plus the interpreters.
 
+pub mod cpython;
 pub mod engine;
 pub mod engines;
 pub mod files;

@@ -144,6 +144,10 @@ impl EmbeddedCell {
             FromGuest::Snapshotted(bytes) => Event::Snapshotted(bytes),
             FromGuest::Restored => Event::Restored,
             FromGuest::Filed(reply) => Event::Filed(reply),
+            FromGuest::Sync => {
+                let why = "it asked to start a process, which none of this tier can".to_owned();
+                return Err(TierFault::Protocol { tier: TIER, why });
+            }
         }))
     }
 }

@@ -63,6 +63,8 @@ pub enum ToGuest {
     Restore(Engine, Vec<u8>),
     /// An operation on the session's files.
     Files(FileOp),
+    /// Everything that was sent before a [`FromGuest::Sync`] was handled.
+    Synced,
 }
 
 /// What a worker tells the host. Nothing in it is trusted.
@@ -94,6 +96,8 @@ pub enum FromGuest {
     Filed(FileReply),
     /// The snippet ran to its end, but its value can't cross: why.
     NoValue(String),
+    /// The worker is about to start a process that writes for itself: it goes on when the host has handled all before.
+    Sync,
 }
 
 const MIB: usize = 1 << 20;
@@ -109,6 +113,7 @@ const SOURCE: usize = 16 * MIB;
 pub fn from_guest_cap(kind: u8) -> Option<usize> {
     Some(match kind {
         0 | 2 | 7 | 8 | 10 | 12 => SMALL,
+        13 => 0,
         1 | 5 => VALUE,
         3 => SMALL,
         6 => 8 * SMALL,
@@ -125,7 +130,7 @@ pub fn to_guest_cap(kind: u8) -> Option<usize> {
         0 => 4 * MIB,
         1 => SOURCE + VALUE,
         2 => VALUE,
-        3 => 0,
+        3 | 6 => 0,
         4 => SNAPSHOT,
         5 => FILE,
         _ => return None,
@@ -158,6 +163,7 @@ impl ToGuest {
                 w.raw(bytes);
             }),
             Self::Files(op) => framed(5, |w| encode_file_op(w, op)),
+            Self::Synced => framed(6, |_| ()),
         }
     }
 }
@@ -176,6 +182,7 @@ pub fn to_guest(kind: u8, body: &[u8]) -> Result<ToGuest, DecodeError> {
         3 => ToGuest::Snapshot,
         4 => return Ok(ToGuest::Restore(decode_engine(r)?, body.get(1..).unwrap_or_default().to_vec())),
         5 => ToGuest::Files(decode_file_op(r)?),
+        6 => ToGuest::Synced,
         other => return Err(DecodeError::Tag(other, "frame")),
     };
     reader.finish()?;
@@ -213,6 +220,7 @@ impl FromGuest {
             Self::Restored => framed(10, |_| ()),
             Self::Filed(reply) => framed(11, |w| encode_file_reply(w, reply)),
             Self::NoValue(why) => framed(12, |w| w.text(why)),
+            Self::Sync => framed(13, |_| ()),
         }
     }
 }
@@ -240,6 +248,7 @@ pub fn from_guest(kind: u8, body: &[u8], budget: ValueBudget) -> Result<FromGues
         10 => FromGuest::Restored,
         11 => FromGuest::Filed(decode_file_reply(r)?),
         12 => FromGuest::NoValue(r.text("a reason")?),
+        13 => FromGuest::Sync,
         other => return Err(DecodeError::Tag(other, "frame")),
     };
     reader.finish()?;

@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_read(kind in 0_u8..14, body in any::<Vec<u8>>()) {
+    fn any_bytes_are_refused_or_read(kind in 0_u8..16, body in any::<Vec<u8>>()) {
         let _ = from_guest(kind, &body, ValueBudget::DEFAULT);
         let _ = to_guest(kind, &body);
     }
@@ -83,11 +83,15 @@ fn other_frames_come_back() {
             deferred: true,
         }),
         FromGuest::Restored,
+        FromGuest::Sync,
     ] {
         assert_eq!(reread(&frame), Ok(frame));
     }
     assert_eq!(limit_frame(LimitKind::Memory, 7).to_vec(), FromGuest::Limit(LimitKind::Memory, 7).encode());
     assert_eq!(to_guest(3, &ToGuest::Snapshot.encode()[HEADER..]), Ok(ToGuest::Snapshot));
+    assert_eq!(ToGuest::Synced.encode(), [0, 0, 0, 0, 6]);
+    assert_eq!(to_guest(6, &[]), Ok(ToGuest::Synced));
+    assert_eq!((to_guest_cap(6), from_guest_cap(13)), (Some(0), Some(0)));
 }
 
 #[test]

@@ -97,6 +97,7 @@ fn from_guest() -> Vec<Vec<u8>> {
         FromGuest::Unsupported("generators".into(), Some(4)),
         FromGuest::Snapshotted(b"state".to_vec()),
         FromGuest::Restored,
+        FromGuest::Sync,
         FromGuest::Filed(FileReply::Fault(FileFault::NotFound("a.csv".into()))),
         FromGuest::Filed(FileReply::Content(b"a,b\n".to_vec())),
         FromGuest::NoValue("a function can't cross".into()),
@@ -125,6 +126,7 @@ fn to_guest() -> Vec<Vec<u8>> {
         ToGuest::Feed(Source::new("print('hi'); 6*7")),
         ToGuest::Answer(CallId(2), Err(error)),
         ToGuest::Snapshot,
+        ToGuest::Synced,
         ToGuest::Restore(Engine::Monty, b"state".to_vec()),
     ];
     answers.chain(others).chain(files).map(|frame| frame.encode()).collect()
