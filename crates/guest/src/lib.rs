@@ -3,7 +3,6 @@
 //! Answers to: the host, through frames on one socket. Must not: open anything, or know policy, audit or session.
 //! INVARIANT: depends on `types` and `wire` only, plus the interpreters.
 
-#[cfg(target_os = "linux")]
 pub mod cpython;
 pub mod engine;
 pub mod engines;

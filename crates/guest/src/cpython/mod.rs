@@ -1,7 +1,20 @@
-//! What runs in a session of a native CPython: the driver, as files that the jail's init writes down.
+//! The driver of native CPython: Python files that run inside a jailed process and speak the frames of `wire`.
 //!
-//! Answers to: `jail`. Must not: be a boundary; the program can reach and change all of it.
+//! Answers to: the process tier, which puts the package where its interpreter finds it. Must not: be needed by the
+//! interpreters of this crate, or hold a boundary: a program can reach and change all of it.
 
-/// Each file's path below the driver's folder, and its text.
-pub const FILES: &[(&str, &str)] =
-    &[("ringfence_guest/__init__.py", ""), ("ringfence_guest/session.py", include_str!("standin.py"))];
+/// The files of the package: name below its parent folder, and text.
+pub const FILES: &[(&str, &str)] = &[
+    ("ringfence_guest/__init__.py", include_str!("ringfence_guest/__init__.py")),
+    ("ringfence_guest/display.py", include_str!("ringfence_guest/display.py")),
+    ("ringfence_guest/failure.py", include_str!("ringfence_guest/failure.py")),
+    ("ringfence_guest/files.py", include_str!("ringfence_guest/files.py")),
+    ("ringfence_guest/functions.py", include_str!("ringfence_guest/functions.py")),
+    ("ringfence_guest/link.py", include_str!("ringfence_guest/link.py")),
+    ("ringfence_guest/output.py", include_str!("ringfence_guest/output.py")),
+    ("ringfence_guest/processes.py", include_str!("ringfence_guest/processes.py")),
+    ("ringfence_guest/runner.py", include_str!("ringfence_guest/runner.py")),
+    ("ringfence_guest/session.py", include_str!("ringfence_guest/session.py")),
+    ("ringfence_guest/values.py", include_str!("ringfence_guest/values.py")),
+    ("ringfence_guest/wire.py", include_str!("ringfence_guest/wire.py")),
+];

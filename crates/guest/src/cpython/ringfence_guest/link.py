@@ -1,0 +1,245 @@
+"""The worker's end of its socket: whole frames out in order, frames in, each to whom it is for.
+
+Answers to: all that sends or waits, from any thread, from a signal handler, under any event loop. Must not: start a
+thread, tear a frame, or return where the host is gone or breaks the form; the process ends then.
+
+One thread at a time reads, the one that waits and finds nobody reading; it hands every answer to whom it is for. An
+event loop with calls under way watches the descriptor too, and reads where nobody else does.
+"""
+
+from __future__ import annotations
+
+import _signal
+import builtins
+import collections
+import os
+import select
+import threading
+
+from . import wire
+from .wire import Broken, Reader
+
+__builtins__ = dict(vars(builtins))
+
+GONE, NO_FORM = 0, 70
+"""How the process ends where the host is gone, and where it breaks the form."""
+
+SYNCED, INBOX = "synced", "inbox"
+"""What one can wait for beside the answer to a call."""
+
+_MANY = 64 << 10
+# A frame up to this size goes into the socket whole or not at all.
+_WHOLE = 8 << 10
+# Nobody waits longer without a look: another may have read what this one waits for.
+_TICK = 0.5
+
+_read, _write, _end, _getpid = os.read, os.write, os._exit, os.getpid
+_me, _select = threading.get_ident, select.select
+_mask, _BLOCK, _SET = _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.SIG_SETMASK
+_ALL = frozenset(_signal.valid_signals())
+
+
+class Elsewhere(RuntimeError):
+    """The process is a child of the session's: it has no host."""
+
+
+class Link:
+    """Frames on one socket."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.alive = True
+        self.serve_file_operation = None
+        self._incoming = bytearray()
+        self._numbers = 0
+        self._frames_since_sync = False
+        self._inbox: collections.deque = collections.deque()
+        self._fresh_locks()
+
+    def _fresh_locks(self) -> None:
+        self._outgoing: collections.deque = collections.deque()
+        self._sending = threading.RLock()
+        self._pumping = False
+        self._change = threading.Condition()
+        self._reader = None
+        self._arrived: dict = {}
+        self._wanted: dict = {}
+        self._syncs = self._synced = 0
+
+    def leave(self) -> None:
+        """In a forked child: the socket is the parent's alone."""
+        self.alive = False
+        self._fresh_locks()
+        try:
+            os.close(self.fd)
+        except OSError:
+            pass
+
+    # --- out ---
+
+    def send(self, frame: bytes) -> None:
+        """Sends one frame whole. One that a signal handler sends meanwhile comes after it."""
+        if not self.alive:
+            raise Elsewhere("only the session's first process can speak to the host")
+        with self._sending:
+            self._outgoing.append(frame)
+            if self._pumping:
+                return
+            try:
+                self._pumping = True
+                while self._outgoing:
+                    self._push(self._outgoing.popleft())
+            finally:
+                self._pumping = False
+
+    def _push(self, frame: bytes) -> None:
+        self._frames_since_sync = True
+        try:
+            if len(frame) <= _WHOLE:
+                sent = _write(self.fd, frame)
+                if sent == len(frame):
+                    return
+                frame = frame[sent:]
+            self._push_pieces(memoryview(frame))
+        except OSError:
+            _end(GONE)
+
+    def _push_pieces(self, rest: memoryview) -> None:
+        """A large frame, which a signal handler that raises must not tear."""
+        held = _mask(_BLOCK, _ALL)
+        try:
+            while rest:
+                rest = rest[_write(self.fd, rest) :]
+        finally:
+            _mask(_SET, held)
+
+    def settle(self) -> None:
+        """Between two snippets: a send that an exception interrupted is over."""
+        self._pumping = False
+        if self._reader == _me():
+            self._reader = None
+        self._wanted.clear()
+        self._arrived.clear()
+
+    # --- in ---
+
+    def next_number(self) -> int:
+        """The number of a new call."""
+        with self._change:
+            self._numbers += 1
+            return self._numbers
+
+    def expect(self, number: int, deliver) -> None:
+        """Answers to this call go to `deliver`, which any thread may call, instead of to who waits."""
+        self._wanted[number] = deliver
+
+    def forget(self, number: int) -> None:
+        """Nobody wants the answer to this call any more."""
+        self._wanted.pop(number, None)
+
+    def sync(self) -> None:
+        """Waits until the host has handled all that was sent."""
+        if not self.alive or not self._frames_since_sync:
+            return
+        with self._change:
+            self._syncs += 1
+            key = SYNCED, self._syncs
+        self.send(wire.frame(wire.SYNC))
+        self.wait_for(key)
+        self._frames_since_sync = False
+
+    def next_frame(self):
+        """The next frame that is not the answer to something: its kind and its body."""
+        while not self._inbox:
+            self.wait_for(INBOX)
+        return self._inbox.popleft()
+
+    def wait_for(self, key):
+        """Waits for the answer to a call (its body, to be read at byte 8), or for another key."""
+        while True:
+            with self._change:
+                if key in self._arrived:
+                    return self._arrived.pop(key)
+                if key is INBOX and self._inbox:
+                    return None
+                reader = self._reader
+                if reader is not None and reader != _me():
+                    self._change.wait(_TICK)
+                    continue
+                self._reader = _me()
+            try:
+                # An idle session sleeps until there is something for it.
+                _select((self.fd,), (), (), None if key is INBOX else _TICK)
+                self._take_in()
+            finally:
+                self._stop_reading(reader)
+
+    def read_now(self) -> None:
+        """Takes in what there is, where nobody else does."""
+        with self._change:
+            reader = self._reader
+            if reader is not None and reader != _me():
+                return
+            self._reader = _me()
+        try:
+            self._take_in()
+        finally:
+            self._stop_reading(reader)
+
+    def _stop_reading(self, before) -> None:
+        """`before`: this thread may be in a signal handler that interrupted its own reading."""
+        with self._change:
+            self._reader = before
+            self._change.notify_all()
+
+    def _take_in(self) -> None:
+        if not _select((self.fd,), (), (), 0)[0]:
+            return
+        # What was read must not be lost to a signal handler that raises.
+        held = _mask(_BLOCK, _ALL)
+        try:
+            data = _read(self.fd, _MANY)
+            self._incoming += data
+        except OSError:
+            data = b""
+        finally:
+            _mask(_SET, held)
+        if not data:
+            _end(GONE)
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        incoming = self._incoming
+        while len(incoming) >= wire.HEADER:
+            length, kind = wire.parse_head(incoming)
+            if length > wire.GIVEN_CAPS.get(kind, -1):
+                _end(NO_FORM)
+            end = wire.HEADER + length
+            if len(incoming) < end:
+                return
+            body = bytes(memoryview(incoming)[wire.HEADER : end])
+            del incoming[:end]
+            self._dispatch(kind, body)
+
+    def _dispatch(self, kind: int, body: bytes) -> None:
+        if kind == wire.ANSWER:
+            if len(body) < 9:
+                _end(NO_FORM)
+            number = Reader(body).u64()
+            deliver = self._wanted.pop(number, None)
+            if deliver is not None:
+                deliver(body)
+            else:
+                self._arrived[number] = body
+        elif kind == wire.SYNCED:
+            self._synced += 1
+            self._arrived[SYNCED, self._synced] = None
+        elif kind == wire.FILES:
+            try:
+                self.send(self.serve_file_operation(body))
+            except Broken:
+                _end(NO_FORM)
+        elif kind == wire.SNAPSHOT:
+            self.send(wire.frame(wire.UNSUPPORTED, wire.text("a snapshot") + wire.optional(None)))
+        else:
+            self._inbox.append((kind, body))

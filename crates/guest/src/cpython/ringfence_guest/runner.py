@@ -1,0 +1,216 @@
+"""Runs snippets: the last expression's value, top-level `await`, and what follows the end of each.
+
+Answers to: `session`. Must not: leave output unsent at a snippet's end, or die of what a program did to `sys`.
+"""
+
+from __future__ import annotations
+
+import __future__
+
+import ast
+import asyncio
+import builtins
+import io
+import linecache
+import os
+import sys
+import threading
+
+from . import failure, values, wire
+from .wire import Reader, text
+
+__builtins__ = dict(vars(builtins))
+
+_TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_ONLY_AST = ast.PyCF_ONLY_AST
+_COROUTINE = 0x80
+_FUTURES = 0
+for _feature in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _feature).compiler_flag
+_RECURSION = 1000
+
+_compile, _eval, _Expr, _Module, _Expression = compile, eval, ast.Expr, ast.Module, ast.Expression
+_settrace, _gettrace, _setprofile, _getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
+_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
+_modules = sys.modules
+_enumerate, _current, _abspath = threading.enumerate, threading.current_thread, os.path.abspath
+_FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+
+
+class Source:
+    """A snippet as the host gave it."""
+
+    def __init__(self, body: bytes) -> None:
+        reader = Reader(body)
+        self.code, self.file = reader.text(), reader.text()
+        self.inputs = [(reader.text(), values.read(reader)) for _ in range(reader.count())]
+        self.stdin = reader.text()
+        if reader.flag():
+            reader.u8()
+        reader.finish()
+
+
+class Program:
+    """What a snippet compiles to: its body, and its last expression."""
+
+    def __init__(self, code: str, file: str) -> None:
+        tree = _compile(code, file, "exec", _ONLY_AST | _TOP_LEVEL_AWAIT, True)
+        body, last = tree.body, None
+        if body and type(body[-1]) is _Expr:
+            last = _Expression(body.pop().value)
+        self.codes = []
+        futures = 0
+        if body or last is None:
+            tree.body = body
+            self.codes.append(_compile(tree, file, "exec", _TOP_LEVEL_AWAIT, True))
+            futures = self.codes[0].co_flags & _FUTURES
+        if last is not None:
+            self.codes.append(_compile(last, file, "eval", _TOP_LEVEL_AWAIT | futures, True))
+        self.has_value = last is not None
+
+
+class Runner:
+    """One session's snippets, one after another, in one namespace."""
+
+    def __init__(self, link, streams, bridge, shows, processes, snippets, main) -> None:
+        self._link = link
+        self._streams = streams
+        self._bridge = bridge
+        self._shows = shows
+        self._processes = processes
+        self._snippets = snippets
+        self._main = main
+        self._loop = None
+        self._hooks = (None, None)
+        self._limit = _get_limit()
+
+    def feed(self, body: bytes) -> None:
+        """Runs one snippet, and tells the host how it ended."""
+        try:
+            frame = self._fed(body)
+        except wire.Broken:
+            raise
+        except BaseException as error:
+            frame = self._told(error)
+        self._calm()
+        for finish in (self._flush_files, self._streams.flush, self._bridge.settle, self._processes.finish):
+            try:
+                finish()
+            except BaseException:  # noqa: S112 - a signal handler of the program's
+                continue
+        self._link.settle()
+        self._link.send(frame)
+
+    def _fed(self, body: bytes) -> bytes:
+        source = Source(body)
+        self._prepare(source)
+        code = source.code[1:] if source.code.startswith("\ufeff") else source.code
+        try:
+            program = Program(code, source.file)
+        except SyntaxError as error:
+            return failure.not_compiled(error, code, source.file)
+        self._remember(source.file, code, program)
+        try:
+            value = self._execute(program)
+        except BaseException as error:
+            frame = self._told(error)
+            del error
+        else:
+            self._streams.flush()
+            frame = self._ended(value)
+            del value
+        self._wait_for_others()
+        self._shows.figures()
+        return frame
+
+    def _prepare(self, source: Source) -> None:
+        self._streams.begin(source.stdin)
+        space = vars(self._main)
+        for name, value in source.inputs:
+            space[name] = value
+        _modules["__main__"] = self._main
+        self._main.__file__ = _abspath(source.file)
+
+    def _remember(self, file: str, code: str, program: Program) -> None:
+        """Where tracebacks and `inspect` look for the lines."""
+        self._snippets.add(file, code, program.codes)
+        self._processes.running(file, code)
+        plain = code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
+        lines = [line + "\n" for line in plain.split("\n")]
+        if lines[-1] == "\n":
+            lines.pop()
+        for name in (file, self._main.__file__):
+            linecache.cache[name] = (len(code), None, lines, name)
+
+    def _execute(self, program: Program):
+        space = vars(self._main)
+        value = None
+        _set_limit(self._limit)
+        try:
+            for code in program.codes:
+                _setprofile(self._hooks[1])
+                _settrace(self._hooks[0])
+                value = _eval(code, space)
+                if code.co_flags & _COROUTINE:
+                    value = self._awaited(value)
+        finally:
+            self._hooks = (_gettrace(), _getprofile())
+            self._limit = _get_limit()
+            self._calm()
+        return value if program.has_value else None
+
+    def _calm(self) -> None:
+        """The driver itself is not traced, and has room to work in."""
+        _settrace(None)
+        _setprofile(None)
+        if _get_limit() < _RECURSION:
+            _set_limit(_RECURSION)
+
+    def _awaited(self, coroutine):
+        """Runs what the program awaits at its top, on a loop that lives as long as the session."""
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        return self._loop.run_until_complete(coroutine)
+
+    def _ended(self, value: object) -> bytes:
+        writer = values.Writer()
+        try:
+            writer.value("value", value)
+        except values.NotPlain as refused:
+            frame, crosses = wire.frame(wire.NO_VALUE, text(failure.cut(str(refused), 4096))), False
+        else:
+            frame, crosses = wire.bounded(wire.DONE, bytes(writer.out)), True
+        self._shows.last(value, crosses)
+        return frame
+
+    def _told(self, error: BaseException) -> bytes:
+        self._calm()
+        try:
+            return failure.told(error, self._snippets, self._streams)
+        except MemoryError:
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            return failure.out_of_memory()
+
+    def _wait_for_others(self) -> None:
+        """Waits for threads and processes that are no daemons, as Python does at the end of a program."""
+        # The workers of an executor are asked to stop only when Python ends.
+        pools = getattr(_modules.get("concurrent.futures.thread"), "_threads_queues", ())
+        managers = getattr(_modules.get("concurrent.futures.process"), "_threads_wakeups", ())
+        for thread in _enumerate():
+            if not thread.daemon and thread is not _current() and thread not in pools and thread not in managers:
+                thread.join()
+        multiprocessing = _modules.get("multiprocessing.process")
+        if multiprocessing is not None and not managers:
+            for child in list(multiprocessing._children):
+                if not child.daemon:
+                    child.join()
+
+    def _flush_files(self) -> None:
+        """What the program wrote to files that it left open is in them when the host looks."""
+        for value in list(vars(self._main).values()):
+            if type(value) in _FILES and not value.closed and value.writable():
+                try:
+                    value.flush()
+                except (OSError, ValueError):
+                    continue

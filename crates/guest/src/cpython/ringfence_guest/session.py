@@ -1,0 +1,175 @@
+"""A session from its first frame to its end: what the zygote calls.
+
+Answers to: the zygote, by `warm` before any fork, `reseed` right after one, and `serve` once the lock is on. Must
+not: return from `serve`, or end by Python's own way out, which runs code of the program's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import sys
+import types
+
+from . import display, failure, files, functions, link, output, processes, runner, values, wire
+from .wire import Broken, Reader
+
+__builtins__ = dict(vars(builtins))
+
+_BAD_FRAME, _BAD_VERSION, _FAULT = 70, 71, 72
+
+_end, _loads = os._exit, json.loads
+
+# What most programs import, or the driver itself when it is needed.
+_IMPORTED = ("asyncio", "dataclasses", "datetime", "decimal", "importlib.util", "inspect", "linecache", "traceback", "uuid")
+
+_REHEARSAL = (
+    "import sys\nx = [n * 2 for n in range(5)]\nclass A:\n    def f(self): return self\nA().f()\n{'k': (1, x, 2.5)}",
+    "def f(n):\n    return 1 / n\nf(0)",
+    "await f()",
+    "1 +",
+)
+
+
+class _Nobody:
+    """A link to no host, for the rehearsal."""
+
+    alive = True
+
+    def send(self, frame: bytes) -> None:
+        """Sends nothing."""
+
+
+def warm() -> None:
+    """In the zygote, before any fork: what a first snippet would have to make is made, and shared by every session."""
+    import importlib
+
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    nobody = _Nobody()
+    streams, snippets = output.Streams(nobody), failure.Snippets()
+    main = types.ModuleType("__main__")
+    stream = output.Output(streams.gather, 1, "<stdout>")
+    for code in _REHEARSAL:
+        _rehearse(code, snippets, streams, main)
+        stream.write(code + "\n")
+    function = {"name": "f", "parameters": [{"name": "a", "annotation": "int", "default": {"source": "1"}}]}
+    functions._function(functions.Bridge(nobody, streams.flush), _loads(json.dumps(function)))
+    Reader(wire.frame(wire.SETUP, wire.text("")), 5).text()
+
+
+def _rehearse(code: str, snippets, streams, main) -> None:
+    try:
+        program = runner.Program(code, "main.py")
+    except SyntaxError as error:
+        failure.not_compiled(error, code, "main.py")
+        return
+    snippets.add("main.py", code, program.codes)
+    writer = values.Writer()
+    try:
+        for part in program.codes:
+            if not part.co_flags & runner._COROUTINE:
+                writer.value("value", eval(part, vars(main)))  # noqa: S307 - code of our own
+    except Exception as error:
+        failure.told(error, snippets, streams)
+
+
+def reseed() -> None:
+    """In the child right after the fork: nothing random may be shared by two sessions."""
+    loaded = sys.modules.get
+    if loaded("random") is not None:
+        loaded("random").seed()
+    _reset(loaded("uuid"), {"_node": None, "_last_timestamp": None, "_last_timestamp_v7": None, "_last_counter_v7": 0})
+    _reset(loaded("tempfile"), {"_name_sequence": None})
+    if loaded("_ssl") is not None:
+        loaded("_ssl").RAND_add(os.urandom(32), 32.0)
+    # Only what is loaded: to name it is to import it.
+    for name in ("numpy.random", "torch"):
+        seed = getattr(loaded(name), "seed", None)
+        if seed is not None:
+            seed()
+    _reseed_multiprocessing(loaded("multiprocessing.process"))
+
+
+def _reset(module, names: dict) -> None:
+    for name, value in names.items():
+        if module is not None and hasattr(module, name):
+            setattr(module, name, value)
+
+
+def _reseed_multiprocessing(module) -> None:
+    if module is not None:
+        config = module.current_process()._config
+        config["authkey"] = module.AuthenticationString(os.urandom(32))
+        config.pop("tempdir", None)
+
+
+def serve(fd: int) -> None:
+    """Serves one session on the socket `fd`. Never returns: the process ends where the host is gone."""
+    try:
+        _serve(fd)
+    except Broken:
+        _end(_BAD_FRAME)
+    except BaseException as error:
+        os.write(2, f"ringfence_guest: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
+    _end(_FAULT)
+
+
+def _serve(fd: int) -> None:
+    os.set_inheritable(fd, False)
+    there = link.Link(fd)
+    there.serve_file_operation = files.serve
+    there.send(wire.frame(wire.READY, wire.u32(wire.VERSION)))
+    kind, body = there.next_frame()
+    if kind != wire.SETUP:
+        raise Broken
+    serve_next = _session(there, _functions(body)).feed
+    while True:
+        try:
+            kind, body = there.next_frame()
+            if kind != wire.FEED:
+                raise Broken
+            serve_next(body)
+        except Broken:
+            raise
+        except BaseException:  # noqa: S112 - what a signal handler of the program's raises between two snippets
+            continue
+
+
+def _functions(body: bytes) -> list:
+    reader = Reader(body)
+    if reader.u32() != wire.VERSION:
+        _end(_BAD_VERSION)
+    reader.u64()
+    reader.u64()
+    try:
+        found = _loads(reader.bytes())
+    except ValueError:
+        raise Broken from None
+    reader.finish()
+    return found
+
+
+def _session(there, declared: list):
+    """All parts of a session, in the process as the program will find it."""
+    streams, snippets = output.Streams(there), failure.Snippets()
+    main = types.ModuleType("__main__")
+    vars(main).update(__builtins__=builtins, __spec__=None, __annotations__={})
+    sys.modules["__main__"] = main
+    sys.argv = ["main.py"]
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    failure.refresh()
+    streams.begin("")
+    bridge = functions.Bridge(there, streams.flush)
+    functions.declare(bridge, declared, main)
+    shows = display.Display(there, streams)
+    shows.install()
+    around = processes.Processes(there, streams, snippets)
+    around.install()
+    for name in ("exit", "quit"):
+        if not hasattr(builtins, name):
+            setattr(builtins, name, sys.exit)
+    return runner.Runner(there, streams, bridge, shows, around, snippets, main)
