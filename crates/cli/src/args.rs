@@ -20,7 +20,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 completed, 1 raised, 2 usage or bad policy, 3 denied, 4 limited, 5 unsupported or tier unavailable,
-6 crashed, 7 audit failed, 130 killed or cancelled.
+6 crashed, 7 audit failed, 8 output can't be written, 130 killed or cancelled.
 
 Examples:
   ringfence run -c \"print('hi'); 6*7\"
