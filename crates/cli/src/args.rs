@@ -9,6 +9,8 @@ use clap_complete::Shell;
 use ringfence_policy::LimitOverrides;
 use ringfence_types::{ByteSize, Engine as Interpreter, Span, Tenant, TierName};
 
+use crate::loading::USUAL;
+
 /// Runs Python that AI agents wrote, without trusting it.
 #[derive(Debug, Parser)]
 #[command(name = "ringfence", version, max_term_width = 100, propagate_version = false, after_help = EXIT_CODES)]
@@ -145,6 +147,12 @@ pub struct LimitArgs {
     /// Calls of host functions in one run
     #[arg(long, value_name = "COUNT")]
     pub host_calls: Option<u32>,
+    /// One call of a host function, such as 30s
+    #[arg(long, value_name = "SPAN")]
+    pub call: Option<Span>,
+    /// Reading the program, and loading the file of host functions
+    #[arg(long, value_name = "SPAN", default_value_t = USUAL)]
+    pub load: Span,
 }
 
 impl LimitArgs {
@@ -156,6 +164,7 @@ impl LimitArgs {
             memory: self.memory,
             output: self.output,
             host_calls: self.host_calls,
+            call: self.call,
             ..LimitOverrides::default()
         }
     }

@@ -15,6 +15,7 @@ mod folders;
 mod input;
 mod keys;
 mod lines;
+mod loading;
 mod opened;
 mod printer;
 mod progress;
