@@ -97,6 +97,7 @@ VALUES: list[Any] = [
     None,
     True,
     1 << 200,
+    [1 << 63, -(1 << 63) - 1, {"n": 10**30}],
     -0.5,
     float("inf"),
     "é",
@@ -123,6 +124,31 @@ def test_values_go_through_a_host_function_and_come_back(value: Any) -> None:
     with Sandbox(policy=OPEN, exports=[echo]) as box:
         assert box.run("echo(value)", inputs={"value": value}, check=True).value == value
     assert got == [value] and type(got[0]) is type(value)
+
+
+def test_a_host_function_that_never_answers_is_given_up() -> None:
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    limits = {"call": "100ms", "lifetime": "20s", "idle": "20s"}
+    with Sandbox(exports=[waits], limits=limits) as box:
+        r = box.run("try:\n    await waits()\nexcept TimeoutError as error:\n    print(error)", check=True)
+        assert r.stdout == "host function `waits` did not answer within 100ms\n"
+        assert box.run("1 + 1", check=True).value == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("class", "is a keyword of Python"),
+        ("2x", "is no name of Python's: letters, digits and `_`, no digit first"),
+        ("", "is no name of Python's: letters, digits and `_`, no digit first"),
+    ],
+)
+def test_an_input_that_the_program_could_not_name(name: str, why: str) -> None:
+    with Sandbox() as box, pytest.raises(ringfence.RequestError) as caught:
+        box.run("1", inputs={name: 1})
+    assert caught.value.message == f"the input `{name}` {why}"
 
 
 def test_exceptions_by_status() -> None:

@@ -7,6 +7,7 @@
 
 mod kinds;
 mod monty;
+mod name;
 mod stdlib;
 mod survey;
 mod tables;
@@ -17,6 +18,7 @@ use ringfence_types::{Engine, Nesting, TooDeep};
 use ruff_python_ast::ModModule;
 use ruff_text_size::{Ranged, TextRange};
 
+pub use name::{InputNameFault, input_name};
 pub use stdlib::{is_stdlib, stdlib_modules};
 
 /// The largest source that is looked at.

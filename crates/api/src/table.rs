@@ -23,6 +23,8 @@ pub enum Code {
     TierUnavailable,
     /// The audit log can't be written.
     AuditFailed,
+    /// Standard output can't be written, so that a result is lost.
+    OutputFailed,
     /// The snapshot was refused.
     SnapshotRefused,
     /// A fault of Ringfence itself.
@@ -63,7 +65,7 @@ fn status_row(status: Status) -> Row {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::BadRequest,
         Self::BadPolicy,
         Self::NoSession,
@@ -71,6 +73,7 @@ impl Code {
         Self::Unsupported,
         Self::TierUnavailable,
         Self::AuditFailed,
+        Self::OutputFailed,
         Self::SnapshotRefused,
         Self::Internal,
     ];
@@ -85,6 +88,7 @@ impl Code {
             Self::Unsupported => row("unsupported", 5, 422, -32002, "Unsupported"),
             Self::TierUnavailable => row("tier_unavailable", 5, 503, -32003, "TierUnavailable"),
             Self::AuditFailed => row("audit_failed", 7, 500, -32004, "AuditFailed"),
+            Self::OutputFailed => row("output_failed", 8, 500, -32603, ""),
             Self::SnapshotRefused => row("snapshot_refused", 2, 400, -32602, "SnapshotRefused"),
             Self::Internal => row("internal", 6, 500, -32603, "RingfenceError"),
         }

@@ -393,7 +393,7 @@ pub enum CallOutcome {
     Ok,
     /// It failed.
     Error {
-        /// The exception's type as the guest sees it.
+        /// The exception's type as the guest sees it; `timeout` where it did not answer in time and was given up.
         #[serde(rename = "type")]
         kind: String,
     },

@@ -12,7 +12,7 @@ use ringfence_audit::event::{ApprovalAnswered, ApprovalAsked, CallAnswered, Call
 use ringfence_audit::{AuditError, Entry, Event, Log, REDACTED, Scope};
 use ringfence_policy::{ApprovalNeed, ArgumentFault, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
 use ringfence_types::json::to_json;
-use ringfence_types::{Call, CallId, GuestError, Value, ValueBudget};
+use ringfence_types::{Call, CallId, GuestError, Span, Value, ValueBudget};
 use serde_json::{Map, Value as Json};
 
 use crate::approve::{ApprovalRequest, Approve, Verdict};
@@ -102,15 +102,21 @@ impl Bridge {
         self.record(scope, Event::CallPermitted(CallPermitted { call: id.0, function: name.clone(), arguments }))?;
         let started = Instant::now();
         let spec = function.spec().clone();
-        let running = AssertUnwindSafe(function.call(Permitted::new(spec, permit)));
+        let limit = self.grant.call_limit(&name);
         let mut unanswered = Unanswered { bridge: self, scope, call: id, function: &name, started, answered: false };
-        let result = running.catch_unwind().await.unwrap_or_else(|_| Err(HostError::hidden("RuntimeError")));
+        let answer = {
+            let running = AssertUnwindSafe(function.call(Permitted::new(spec, permit))).catch_unwind();
+            tokio::time::timeout(limit.duration(), running).await
+        };
         unanswered.answered = true;
         drop(unanswered);
-        let result = self.checked(&name, result);
-        let outcome = match &result {
-            Ok(_) => CallOutcome::Ok,
-            Err(error) => CallOutcome::Error { kind: error.exception.clone() },
+        let (result, outcome) = match answer {
+            Ok(result) => {
+                let result = self.checked(&name, result.unwrap_or_else(|_| Err(HostError::hidden("RuntimeError"))));
+                let outcome = result.as_ref().map_or_else(|error| failed(&error.exception), |_| CallOutcome::Ok);
+                (result, outcome)
+            }
+            Err(_) => (Err(too_slow(&name, limit)), failed("timeout")),
         };
         self.answered(scope, id, &name, started, outcome, size(&result))?;
         Ok((id, result))
@@ -299,6 +305,16 @@ impl Drop for Unanswered<'_> {
             let _ = self.bridge.answered(self.scope, self.call, self.function, self.started, CallOutcome::Cancelled, 0);
         }
     }
+}
+
+fn failed(kind: &str) -> CallOutcome {
+    CallOutcome::Error { kind: kind.to_owned() }
+}
+
+/// What the guest sees of a call that was given up.
+fn too_slow(name: &str, limit: Span) -> GuestError {
+    let message = format!("host function `{name}` did not answer within {limit}");
+    GuestError { exception: "TimeoutError".to_owned(), message }
 }
 
 fn size(result: &Result<Value, GuestError>) -> u64 {

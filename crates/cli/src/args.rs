@@ -9,6 +9,8 @@ use clap_complete::Shell;
 use ringfence_policy::LimitOverrides;
 use ringfence_types::{ByteSize, Engine as Interpreter, Span, Tenant, TierName};
 
+use crate::loading::USUAL;
+
 /// Runs Python that AI agents wrote, without trusting it.
 #[derive(Debug, Parser)]
 #[command(name = "ringfence", version, max_term_width = 100, propagate_version = false, after_help = EXIT_CODES)]
@@ -20,7 +22,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 completed, 1 raised, 2 usage or bad policy, 3 denied, 4 limited, 5 unsupported or tier unavailable,
-6 crashed, 7 audit failed, 130 killed or cancelled.
+6 crashed, 7 audit failed, 8 output can't be written, 130 killed or cancelled.
 
 Examples:
   ringfence run -c \"print('hi'); 6*7\"
@@ -145,6 +147,12 @@ pub struct LimitArgs {
     /// Calls of host functions in one run
     #[arg(long, value_name = "COUNT")]
     pub host_calls: Option<u32>,
+    /// One call of a host function, such as 30s
+    #[arg(long, value_name = "SPAN")]
+    pub call: Option<Span>,
+    /// Reading the program, and loading the file of host functions
+    #[arg(long, value_name = "SPAN", default_value_t = USUAL)]
+    pub load: Span,
 }
 
 impl LimitArgs {
@@ -156,6 +164,7 @@ impl LimitArgs {
             memory: self.memory,
             output: self.output,
             host_calls: self.host_calls,
+            call: self.call,
             ..LimitOverrides::default()
         }
     }

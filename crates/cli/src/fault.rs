@@ -5,17 +5,18 @@
 use std::fmt;
 use std::path::Path;
 
-use ringfence_api::Code;
+use ringfence_api::{Code, exit_code_of_status};
 use ringfence_audit::AuditError;
 use ringfence_policy::PolicyErrors;
 use ringfence_session::{RunError, SessionError};
+use ringfence_types::{Span, Status};
 
 use crate::root::BuildError;
 
 /// A command that can't be carried out.
 #[derive(Debug)]
 pub struct Fault {
-    code: Code,
+    exit: u8,
     message: String,
     hint: Option<String>,
 }
@@ -23,7 +24,22 @@ pub struct Fault {
 impl Fault {
     /// A fault with a code of the table.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), hint: None }
+        Self { exit: code.row().exit, message: message.to_string(), hint: None }
+    }
+
+    /// What was to be made ready took longer than it may.
+    pub fn too_slow(what: &str, limit: Span) -> Self {
+        let fault = Self::ended(Status::Limited, format!("{what} took longer than {limit}"));
+        fault.hint("give `--load` a longer time, such as `--load 2min`")
+    }
+
+    /// The caller gave it up before anything ran.
+    pub fn given_up(what: &str) -> Self {
+        Self::ended(Status::Cancelled, format!("{what} was given up by the caller"))
+    }
+
+    fn ended(status: Status, message: String) -> Self {
+        Self { exit: exit_code_of_status(status), message, hint: None }
     }
 
     /// The command or its input is wrong.
@@ -45,7 +61,7 @@ impl Fault {
 
     /// The exit code.
     pub fn exit(&self) -> u8 {
-        self.code.row().exit
+        self.exit
     }
 
     /// The next step, where there is one.

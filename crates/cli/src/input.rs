@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use ringfence_analysis::{InputNameFault, input_name};
 use ringfence_policy::Policy;
+use ringfence_types::exact::parse_exact;
 use ringfence_types::json::from_json;
 use ringfence_types::{GuestPath, Source, Value};
 
@@ -94,26 +96,19 @@ fn input(item: &str) -> Result<(String, Value), Fault> {
     let Some((name, json)) = item.split_once('=') else {
         return Err(Fault::usage(format!("the input `{shown}` has no `=`")).hint("write it as `--input days=3`"));
     };
-    if !is_identifier(name) {
-        return Err(Fault::usage(format!("the input `{shown}` does not begin with a Python name")));
-    }
-    let json = serde_json::from_str(json).map_err(|error| {
+    let as_read = input_name(name).map_err(|why| name_fault(name, why))?;
+    let json = parse_exact(json).map_err(|error| {
         let message = format!("the input `{name}` is not JSON: {error}");
         Fault::usage(message).hint(format!("write text in quotes: `--input '{name}=\"text\"'`"))
     })?;
     let value = from_json(&json, name).map_err(Fault::usage)?;
-    Ok((name.to_owned(), value))
+    Ok((as_read, value))
 }
 
-const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-];
-
-fn is_identifier(name: &str) -> bool {
-    let begins = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
-    begins && name.chars().all(|c| c.is_alphanumeric() || c == '_') && !KEYWORDS.contains(&name)
+/// Why a name can't be an input's; it may be as long as an argument can be.
+fn name_fault(name: &str, why: InputNameFault) -> Fault {
+    let shown: String = name.chars().take(80).collect();
+    Fault::usage(format!("the input `{shown}` {why}")).hint("an input is a variable of the program, such as `days`")
 }
 
 /// Files to put into a session: where, and what.
@@ -181,8 +176,15 @@ mod tests {
         check("days=3", Ok(("days", Value::Int(3))));
         check("größe=\"a=b\"", Ok(("größe", Value::from("a=b"))));
         check("days", Err("the input `days` has no `=`"));
-        check("1x=3", Err("the input `1x=3` does not begin with a Python name"));
-        check("for=3", Err("the input `for=3` does not begin with a Python name"));
+        check("n=100000000000000000001", Ok(("n", Value::int(10_u128.pow(20).wrapping_add(1).into()))));
+        check("ﬁx=3", Ok(("fix", Value::Int(3))));
+        check("match=3", Ok(("match", Value::Int(3))));
+        check("1x=3", Err("the input `1x` is no name of Python's: letters, digits and `_`, no digit first"));
+        check("x²=3", Err("the input `x²` is no name of Python's: letters, digits and `_`, no digit first"));
+        check("=3", Err("the input `` is no name of Python's: letters, digits and `_`, no digit first"));
+        check("x.y=3", Err("the input `x.y` is no name of Python's: letters, digits and `_`, no digit first"));
+        check("class=3", Err("the input `class` is a keyword of Python"));
+        check("None=3", Err("the input `None` is a keyword of Python"));
         check("x=abc", Err("the input `x` is not JSON: expected value at line 1 column 1"));
         check("x={\"$type\":\"odd\"}", Err("`x` is not a value: unknown `$type` `odd`"));
     }

@@ -15,6 +15,7 @@ mod folders;
 mod input;
 mod keys;
 mod lines;
+mod loading;
 mod opened;
 mod printer;
 mod progress;
@@ -39,11 +40,13 @@ use crate::printer::Printer;
 /// Runs the command that the process was started with.
 pub fn main(root: &Root) -> ExitCode {
     let mut printer = Printer::default();
-    let cli = match parse(root) {
-        Ok(cli) => cli,
-        Err(error) => return ExitCode::from(refuse(&error, &mut printer)),
+    let done = match parse(root) {
+        Ok(cli) => dispatch(root, cli.command, &mut printer),
+        Err(error) => refuse(&error, &mut printer),
     };
-    match dispatch(root, cli.command, &mut printer) {
+    // A command that failed has said why; one that went well did not where its output is lost.
+    let done = done.and_then(|exit| printer.lost_output().map_or(Ok(exit), Err));
+    match done {
         Ok(exit) => ExitCode::from(exit),
         Err(fault) => {
             printer.fault(&fault);
@@ -58,21 +61,19 @@ fn parse(root: &Root) -> Result<Cli, clap::Error> {
 }
 
 /// Help and the version go out as they are; a fault becomes one clear line.
-fn refuse(error: &clap::Error, printer: &mut Printer) -> u8 {
+fn refuse(error: &clap::Error, printer: &mut Printer) -> Result<u8, Fault> {
+    let text = error.render();
     if !error.use_stderr() {
-        // A reader that went away has what it wanted.
-        let _ = error.print();
-        return 0;
+        printer.styled_text(&text.ansi().to_string());
+        return Ok(0);
     }
-    let text = error.render().to_string();
+    let text = text.to_string();
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         printer.error_line(text.trim_end());
-        return Code::BadRequest.row().exit;
+        return Ok(Code::BadRequest.row().exit);
     }
     let (message, hint) = first_paragraph(&text);
-    let fault = Fault::usage(message).hint(hint);
-    printer.fault(&fault);
-    fault.exit()
+    Err(Fault::usage(message).hint(hint))
 }
 
 /// The message in one line, and the tip where there is one.

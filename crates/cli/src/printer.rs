@@ -1,14 +1,16 @@
 //! The only place that prints.
 //!
-//! Answers to: every command. Must not: let a control sequence of the guest's reach a terminal, unless `--raw` asks
-//! for it, or treat a reader that went away as a fault.
+//! Answers to: every command, and `main`, which asks for a lost output at the end. Must not: let a control sequence of
+//! the guest's reach a terminal, unless `--raw` asks for it, treat a reader that went away as a fault, or let any other
+//! failure to write pass in silence.
 
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use ringfence_api::Code;
 use ringfence_types::Stream;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, plain};
 use crate::filter::Filter;
 
 const FAULT: Style = AnsiColor::Red.on_default().bold();
@@ -20,7 +22,8 @@ const NOTE: Style = AnsiColor::Yellow.on_default();
 pub struct Printer {
     stdout: Filter,
     stderr: Filter,
-    gone: bool,
+    /// Why standard output takes nothing more.
+    stopped: Option<io::Error>,
 }
 
 impl Default for Printer {
@@ -33,7 +36,7 @@ impl Printer {
     /// A printer. `raw` lets control sequences of guests through to a terminal.
     pub fn new(raw: bool) -> Self {
         let filter = |terminal: bool| if terminal && !raw { Filter::terminal() } else { Filter::off() };
-        Self { stdout: filter(io::stdout().is_terminal()), stderr: filter(io::stderr().is_terminal()), gone: false }
+        Self { stdout: filter(io::stdout().is_terminal()), stderr: filter(io::stderr().is_terminal()), stopped: None }
     }
 
     /// Passes on what a guest printed, as it is where no terminal shows it.
@@ -54,6 +57,22 @@ impl Printer {
     /// Writes a text as it is to standard output.
     pub fn text(&mut self, text: &str) {
         self.write(Stream::Stdout, text.as_bytes());
+    }
+
+    /// Writes a text with its styles, which are left out where they would not be shown.
+    pub fn styled_text(&mut self, text: &str) {
+        if self.stopped.is_none() {
+            let mut stdout = anstream::AutoStream::auto(io::stdout().lock());
+            let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+            self.stopped = written.err();
+        }
+    }
+
+    /// What of standard output was lost, where it could not be written. A reader that went away has what it wanted.
+    pub fn lost_output(&self) -> Option<Fault> {
+        let error = self.stopped.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
+        let message = format!("standard output can't be written: {}; what follows is lost", plain(error));
+        Some(Fault::new(Code::OutputFailed, message))
     }
 
     /// Writes a line to standard error.
@@ -88,16 +107,16 @@ impl Printer {
     }
 
     fn write(&mut self, stream: Stream, bytes: &[u8]) {
-        let written = match stream {
-            Stream::Stdout if self.gone => Ok(()),
+        match stream {
+            // The command goes on to its own end all the same; the first failure is told there.
+            Stream::Stdout if self.stopped.is_some() => {}
             Stream::Stdout => {
                 let mut stdout = io::stdout().lock();
-                stdout.write_all(bytes).and_then(|()| stdout.flush())
+                self.stopped = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
             }
-            Stream::Stderr => io::stderr().lock().write_all(bytes),
-        };
-        // A reader that went away has what it wanted; the command still ends with its own exit code.
-        self.gone |= written.is_err() && stream == Stream::Stdout;
+            // Nobody is left to be told where standard error is gone.
+            Stream::Stderr => drop(io::stderr().lock().write_all(bytes)),
+        }
     }
 }
 

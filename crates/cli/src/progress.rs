@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -27,6 +27,11 @@ impl Default for Progress {
     }
 }
 
+/// Words and a sign of life: there is nothing to count.
+fn line(what: &'static str, target: ProgressDrawTarget) -> ProgressBar {
+    ProgressBar::with_draw_target(None, target).with_style(ProgressStyle::default_spinner()).with_message(what)
+}
+
 impl Progress {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,7 +42,7 @@ impl Progress {
         let mut state = self.state();
         let late = !state.over && state.bar.is_none() && state.since.elapsed() >= PATIENCE;
         if late && std::io::stderr().is_terminal() {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
+            let bar = line(what, ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(100));
             state.bar = Some(bar);
         }
@@ -50,5 +55,53 @@ impl Progress {
         if let Some(bar) = state.bar.take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A terminal that remembers what was written to it.
+    #[derive(Debug, Clone, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl indicatif::TermLike for Screen {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> std::io::Result<()> {
+            self.write_str(text)
+        }
+        fn write_str(&self, text: &str) -> std::io::Result<()> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+        fn flush(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_line_is_words_and_a_sign_of_life() {
+        let screen = Screen::default();
+        line("starting a worker", ProgressDrawTarget::term_like(Box::new(screen.clone()))).tick();
+        let shown = screen.0.lock().unwrap_or_else(PoisonError::into_inner).trim().to_owned();
+        assert_eq!(shown.split_once(' ').map(|(_, words)| words), Some("starting a worker"), "{shown}");
     }
 }

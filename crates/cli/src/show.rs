@@ -32,12 +32,10 @@ pub fn outcome(printer: &mut Printer, outcome: &Outcome, streamed: Streamed, qui
     }
 }
 
-/// A program that left by `sys.exit` has no traceback; its message is shown, as Python does.
+/// A program that left by `sys.exit` has no traceback. Where it left with a text, that is in its standard error.
 fn left(printer: &mut Printer, exception: &GuestException, code: i32) {
     let message = exception.message.trim();
-    if !message.is_empty() && message.parse::<i64>().is_err() {
-        printer.guest(Stream::Stderr, format!("{message}\n").as_bytes());
-    } else if code != 0 {
+    if code != 0 && (message.is_empty() || message.parse::<i64>().is_ok()) {
         printer.note(&format!("the program left with exit code {code}"));
     }
 }

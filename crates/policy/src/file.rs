@@ -159,6 +159,9 @@ pub(crate) struct LimitsFile {
     /// Host-function calls in one run. Default: 200.
     #[schemars(extend("examples" = [200]))]
     pub host_calls: Option<At<i64>>,
+    /// One call of a host function; then it is given up, and the code sees a `TimeoutError`. Default: `60s`.
+    #[schemars(extend("examples" = ["60s"]))]
+    pub call: Option<At<String>>,
     /// How long a session that nobody feeds stays. Default: `5min`.
     #[schemars(extend("examples" = ["5min"]))]
     pub idle: Option<At<String>>,
@@ -291,6 +294,9 @@ pub(crate) struct FunctionFile {
     /// How often one session may call it.
     #[schemars(extend("examples" = [50]))]
     pub max_calls: Option<At<i64>>,
+    /// How long one call of it may take. Default: `limits.call`.
+    #[schemars(extend("examples" = ["5s"]))]
+    pub timeout: Option<At<String>>,
     /// When the caller's approval hook is asked: `never` (default), `first`, `always`, or `{ when = "…" }`.
     #[serde(default)]
     #[schemars(schema_with = "approve_schema")]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ringfence_types::{ByteSize, FunctionSpec, Limits, SessionId, Strength, Tenant, TierName};
+use ringfence_types::{ByteSize, FunctionSpec, Limits, SessionId, Span, Strength, Tenant, TierName};
 
 use crate::denial::{Denial, Refusal, shown};
 use crate::guard::FunctionGuard;
@@ -211,6 +211,10 @@ impl Grant {
     /// How many calls of the function a session may make.
     pub fn max_calls(&self, function: &str) -> Option<u32> {
         self.rule(function)?.max_calls
+    }
+    /// How long one call of the function may take: its own timeout, else the limit for all.
+    pub fn call_limit(&self, function: &str) -> Span {
+        self.rule(function).and_then(|rule| rule.timeout).unwrap_or(self.limits().call)
     }
     /// How often the function may be called.
     pub fn rate(&self, function: &str) -> Option<Rate> {

@@ -57,6 +57,8 @@ pub struct LimitOverrides {
     pub disk: Option<ByteSize>,
     /// Host-function calls in one run.
     pub host_calls: Option<u32>,
+    /// One call of a host function.
+    pub call: Option<Span>,
     /// How long a session that nobody feeds stays.
     pub idle: Option<Span>,
     /// How long a session stays in all.
@@ -134,6 +136,7 @@ impl Policy {
         replace(&mut limits.open_files, given.open_files);
         replace(&mut limits.disk, given.disk);
         replace(&mut limits.host_calls, given.host_calls);
+        replace(&mut limits.call, given.call);
         replace(&mut limits.idle, given.idle);
         replace(&mut limits.lifetime, given.lifetime);
         let faults = zero_limits(limits);
@@ -264,6 +267,7 @@ pub(crate) fn zero_limits(limits: &Limits) -> Vec<(&'static str, String)> {
         ("output", limits.output.bytes(), "64KiB"),
         ("processes", u64::from(limits.processes), "1"),
         ("open_files", u64::from(limits.open_files), "16"),
+        ("call", limits.call.millis(), "60s"),
         ("idle", limits.idle.millis(), "5min"),
         ("lifetime", limits.lifetime.millis(), "1h"),
     ];

@@ -147,6 +147,8 @@ pub(crate) struct FunctionRule {
     pub rate: Option<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
     pub approve: Approval,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,

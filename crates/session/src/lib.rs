@@ -10,6 +10,7 @@ mod deadline;
 mod drive;
 mod engine;
 mod error;
+mod exception;
 mod idle;
 mod kill;
 mod mounts;

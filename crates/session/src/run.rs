@@ -14,6 +14,7 @@ use crate::deadline::Deadline;
 use crate::drive::Drive;
 use crate::engine::random;
 use crate::error::{RunError, SessionError};
+use crate::exception::bounded;
 use crate::output::Output;
 use crate::session::Session;
 
@@ -271,7 +272,7 @@ impl<'a> Run<'a> {
             }
             End::NoValue(why) => (Status::Completed, Some(why.clone())),
             End::Raised(exception) => {
-                outcome.exception = Some(exception.clone());
+                outcome.exception = Some(bounded(exception.clone(), self.session.grant.limits().output.bytes()));
                 (Status::Raised, None)
             }
             End::Limited(hit) => {

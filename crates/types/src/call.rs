@@ -37,12 +37,21 @@ pub struct Source {
     pub stdin: String,
     /// The engine that was chosen for it, in tiers that have more than one.
     pub engine: Option<Engine>,
+    /// Nothing follows it in its session: what it leaves to `atexit` runs at its end.
+    pub last: bool,
 }
 
 impl Source {
     /// A snippet called `main.py` without inputs.
     pub fn new(code: impl Into<String>) -> Self {
-        Self { code: code.into(), file: "main.py".to_owned(), inputs: Vec::new(), stdin: String::new(), engine: None }
+        Self {
+            code: code.into(),
+            file: "main.py".to_owned(),
+            inputs: Vec::new(),
+            stdin: String::new(),
+            engine: None,
+            last: false,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use num_bigint::BigInt;
+use num_traits::ToPrimitive;
 use serde_json::{Map, Value as Json, json};
 
 use crate::value::{Record, RecordKind, Value};
@@ -49,7 +50,7 @@ pub fn to_json(value: &Value) -> Json {
 }
 
 /// Writes a value as untagged JSON, for a receiver that knows the types: sequences and sets are arrays, records and
-/// dictionaries with text keys are objects, everything that JSON lacks is text.
+/// dictionaries with text keys are objects, everything that JSON lacks is text, whole numbers over 64 bits too.
 pub fn to_plain(value: &Value) -> Json {
     let array = |items: &[Value]| Json::Array(items.iter().map(to_plain).collect());
     match value {
@@ -69,7 +70,7 @@ pub fn to_plain(value: &Value) -> Json {
             let fields = pairs.iter().map(field).collect::<Option<Map<String, Json>>>();
             fields.map_or_else(|| pairs.iter().map(pair).collect(), Json::Object)
         }
-        Value::BigInt(number) => json!(number.to_string()),
+        Value::BigInt(number) => number.to_u64().map_or_else(|| json!(number.to_string()), |small| json!(small)),
         Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::TimeDelta { .. } => {
             to_json(value)
         }
@@ -156,6 +157,16 @@ fn number_value(number: &serde_json::Number, at: &str) -> Result<Value, JsonValu
     }
 }
 
+/// The most digits of a whole number: reading a longer one would hold the host up.
+pub const MAX_DIGITS: usize = 100_000;
+
+fn whole_number(text: &str, at: &str) -> Result<Value, JsonValueError> {
+    if text.len() > MAX_DIGITS {
+        return Err(wrong(at, format!("a whole number of more than {MAX_DIGITS} digits")));
+    }
+    text.parse::<BigInt>().map(Value::int).map_err(|_| wrong(at, "not a whole number"))
+}
+
 fn items_from(items: &[Json], at: &str) -> Result<Vec<Value>, JsonValueError> {
     items.iter().enumerate().map(|(index, item)| from_json(item, &format!("{at}[{index}]"))).collect()
 }
@@ -170,7 +181,7 @@ fn tagged(tag: &str, map: &Map<String, Json>, at: &str) -> Result<Value, JsonVal
         _ => Err(wrong(at, format!("a `{tag}` needs the list `items`"))),
     };
     match tag {
-        "int" => text("value")?.parse::<BigInt>().map(Value::int).map_err(|_| wrong(at, "not a whole number")),
+        "int" => whole_number(&text("value")?, at),
         "float" => match text("value")?.as_str() {
             "nan" => Ok(Value::Float(f64::NAN)),
             "inf" => Ok(Value::Float(f64::INFINITY)),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod exact;
 pub mod files;
 pub mod function;
 pub mod id;

@@ -164,6 +164,8 @@ pub struct Limits {
     pub disk: ByteSize,
     /// Host-function calls in one run.
     pub host_calls: u32,
+    /// One call of a host function, from when it is let go ahead to its answer.
+    pub call: Span,
     /// How long a session that nobody feeds stays.
     pub idle: Span,
     /// How long a session stays in all.
@@ -171,7 +173,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// 5 s wall and CPU, 64 MiB of memory, 64 KiB of output, 200 host calls, an hour of life.
+    /// 5 s wall and CPU, 64 MiB of memory, 64 KiB of output, 200 host calls of a minute each, an hour of life.
     pub const fn closed() -> Self {
         Self {
             wall: Span::from_secs(5),
@@ -183,6 +185,7 @@ impl Limits {
             open_files: 64,
             disk: ByteSize::from_bytes(0),
             host_calls: 200,
+            call: Span::from_secs(60),
             idle: Span::from_secs(300),
             lifetime: Span::from_secs(3600),
         }

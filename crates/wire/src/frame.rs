@@ -277,6 +277,7 @@ fn encode_source(w: &mut Writer, source: &Source) {
     w.list(&source.inputs, encode_named);
     w.text(&source.stdin);
     w.option(source.engine, |w, engine| w.u8(engine_tag(engine)));
+    w.u8(u8::from(source.last));
 }
 
 fn decode_source(r: &mut Reader<'_>) -> Result<Source, DecodeError> {
@@ -286,6 +287,7 @@ fn decode_source(r: &mut Reader<'_>) -> Result<Source, DecodeError> {
         inputs: r.list("inputs", decode_named)?,
         stdin: r.text("standard input")?,
         engine: r.option("an engine", decode_engine)?,
+        last: r.u8("a flag")? != 0,
     })
 }
 

@@ -18,4 +18,4 @@ pub use frame::{
 pub use value::{decode_value, encode_value};
 
 /// The version of these frames. Host and worker are the same executable, so any other number is a fault.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;

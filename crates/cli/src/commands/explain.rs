@@ -10,14 +10,20 @@ use serde_json::json;
 use crate::args::ExplainArgs;
 use crate::fault::Fault;
 use crate::input;
+use crate::loading;
 use crate::printer::Printer;
 use crate::root::{EngineOptions, Root};
 use crate::table::table;
 
 /// Prints the table; 0 where some tier fits, 5 where none does.
 pub async fn explain(root: &Root, args: ExplainArgs, printer: &mut Printer) -> Result<u8, Fault> {
-    let source = input::program(&args.program)?;
-    let mut policy = args.policy.as_deref().map_or_else(|| Ok(Policy::closed()), input::policy_file)?;
+    let limit = Some(loading::USUAL).filter(|_| args.program.file.as_ref().is_none_or(|file| file.as_os_str() != "-"));
+    let ExplainArgs { program, policy, .. } = args;
+    let read = move || {
+        let policy = policy.as_deref().map_or_else(|| Ok(Policy::closed()), input::policy_file)?;
+        Ok((input::program(&program)?, policy))
+    };
+    let (source, mut policy) = loading::read(limit, "reading the program", read).await?;
     if let Some(tier) = args.tier {
         policy = policy.with_tier(tier)?;
     }

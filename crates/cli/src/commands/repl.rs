@@ -3,6 +3,7 @@
 //! Answers to: `lib`. Must not: end because a program raised; a session that a limit ended is followed by a new one.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ringfence_policy::Policy;
 use ringfence_session::Session;
@@ -12,7 +13,7 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
 use crate::args::ReplArgs;
-use crate::commands::run::{Watcher, exports, request, watched, withheld};
+use crate::commands::run::{Watcher, exports, put, request, watched, withheld};
 use crate::exports::Exports;
 use crate::fault::Fault;
 use crate::folders;
@@ -21,7 +22,7 @@ use crate::lines::Blocks;
 use crate::opened::{Opened, audit_log, likely};
 use crate::printer::Printer;
 use crate::root::{EngineOptions, Root};
-use crate::{input, show};
+use crate::{input, loading, show};
 
 const HELP: &str = "\
 :help            this
@@ -33,7 +34,10 @@ type Lines = Editor<Blocks, FileHistory>;
 
 /// Runs it and gives the exit code.
 pub async fn repl(root: &Root, args: ReplArgs, printer: &mut Printer) -> Result<u8, Fault> {
-    let policy = input::policy(&args.session)?;
+    let args = Arc::new(args);
+    let limit = Some(args.session.limits.load);
+    let named = Arc::clone(&args);
+    let policy = loading::read(limit, "reading the policy", move || input::policy(&named.session)).await?;
     let options = EngineOptions {
         audit: Some(audit_log(args.session.audit.as_deref(), &policy)?),
         snapshot_key: Some(snapshot_key()?),
@@ -47,7 +51,7 @@ pub async fn repl(root: &Root, args: ReplArgs, printer: &mut Printer) -> Result<
     let mut inside = Inside { opened: &opened, args: &args, policy, exports: exports.as_ref() };
     let mut session = inside.first_session(printer).await?;
     loop {
-        let (back, read) = next_line(lines).await?;
+        let (back, read) = loading::within(None, "reading the next line", next_line(lines)).await?;
         lines = back;
         let text = match read {
             Ok(text) => text,
@@ -111,7 +115,9 @@ impl Inside<'_> {
             withheld(&session, printer);
             return Ok(session);
         };
-        let bytes = std::fs::read(path).map_err(|error| Fault::file(path, "read", &error))?;
+        let file = path.clone();
+        let read = move || std::fs::read(&file).map_err(|error| Fault::file(&file, "read", &error));
+        let bytes = loading::read(Some(self.args.session.limits.load), "reading the snapshot", read).await?;
         let request = request(&self.args.session, self.policy.clone(), self.exports)?;
         Ok(self.opened.engine.restore(request, &bytes).await?)
     }
@@ -119,9 +125,10 @@ impl Inside<'_> {
     async fn new_session(&self) -> Result<Session, Fault> {
         let request = request(&self.args.session, self.policy.clone(), self.exports)?;
         let mut session = self.opened.engine.session(request)?;
-        for (path, content) in input::files(&self.args.session.files)? {
-            session.put_file(path, content).await?;
-        }
+        let given = self.args.session.files.clone();
+        let limit = Some(self.args.session.limits.load);
+        let files = loading::read(limit, "reading files", move || input::files(&given)).await?;
+        loading::within(None, "putting files into the session", put(&mut session, files)).await?;
         Ok(session)
     }
 

@@ -11,7 +11,7 @@ use ringfence_api::{exit_code_of_status, outcome_to_json};
 use ringfence_bridge::Registry;
 use ringfence_policy::Policy;
 use ringfence_session::{Engine, Handle, Request, RunError, Session, Watch};
-use ringfence_types::{MimeBundle, Outcome, Source, Status, Stream};
+use ringfence_types::{GuestPath, MimeBundle, Outcome, Source, Status, Stream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{RunArgs, SessionArgs};
@@ -22,7 +22,7 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::root::{EngineOptions, Root};
 use crate::show::{self, Streamed};
-use crate::{approve, input};
+use crate::{approve, input, loading};
 
 /// Runs it and gives the exit code.
 pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8, Fault> {
@@ -30,10 +30,12 @@ pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8
     if is_stdin(&args.program.file) && is_stdin(&args.stdin) {
         return Err(Fault::usage("standard input holds either the program or what it reads, not both"));
     }
-    let source = Source { inputs: input::inputs(&args.inputs)?, ..input::program(&args.program)? };
-    let source = Source { stdin: input::stdin(args.stdin.as_deref())?, ..source };
-    let policy = input::policy(&args.session)?;
-    let files = input::files(&args.session.files)?;
+    let args = Arc::new(args);
+    // Whoever writes to standard input may take his time.
+    let limit = Some(args.session.limits.load).filter(|_| !is_stdin(&args.program.file) && !is_stdin(&args.stdin));
+    let named = Arc::clone(&args);
+    let Named { source, policy, files } =
+        loading::read(limit, "reading the program", move || Named::read(&named)).await?;
     let options = EngineOptions {
         audit: Some(audit_log(args.session.audit.as_deref(), &policy)?),
         snapshot_key: None,
@@ -46,9 +48,7 @@ pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8
     if !args.quiet && !args.json {
         withheld(&session, printer);
     }
-    for (path, content) in files {
-        session.put_file(path, content).await?;
-    }
+    loading::within(None, "putting files into the session", put(&mut session, files)).await?;
     let (outcome, streamed) = {
         let mut watcher = Watcher::new(printer, !args.json);
         let outcome = watched(&opened.engine, &mut session, source, &mut watcher).await?;
@@ -65,6 +65,29 @@ pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8
     Ok(exit_code(&outcome))
 }
 
+/// What the command line names, read.
+struct Named {
+    source: Source,
+    policy: Policy,
+    files: Vec<(GuestPath, Vec<u8>)>,
+}
+
+impl Named {
+    fn read(args: &RunArgs) -> Result<Self, Fault> {
+        let source = Source { inputs: input::inputs(&args.inputs)?, ..input::program(&args.program)? };
+        let source = Source { stdin: input::stdin(args.stdin.as_deref())?, last: true, ..source };
+        Ok(Self { source, policy: input::policy(&args.session)?, files: input::files(&args.session.files)? })
+    }
+}
+
+/// Puts files into a session.
+pub async fn put(session: &mut Session, files: Vec<(GuestPath, Vec<u8>)>) -> Result<(), Fault> {
+    for (path, content) in files {
+        session.put_file(path, content).await?;
+    }
+    Ok(())
+}
+
 /// The table's exit code; a program that left by `sys.exit(0)` did not fail.
 pub fn exit_code(outcome: &Outcome) -> u8 {
     match outcome.exception.as_ref().and_then(|exception| exception.exit_code) {
@@ -76,7 +99,10 @@ pub fn exit_code(outcome: &Outcome) -> u8 {
 /// The host functions of the file that `--exports` names.
 pub async fn exports(args: &SessionArgs) -> Result<Option<Exports>, Fault> {
     match &args.exports {
-        Some(file) => Ok(Some(Exports::start(file).await?)),
+        Some(file) => {
+            let what = format!("loading `{}`", file.display());
+            Ok(Some(loading::within(Some(args.limits.load), &what, Exports::start(file)).await?))
+        }
         None => Ok(None),
     }
 }

@@ -4,8 +4,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ringfence_analysis::input_name;
 use ringfence_types::json::from_json;
-use ringfence_types::{FunctionSpec, GuestPath, Source};
+use ringfence_types::{FunctionSpec, GuestPath, Source, Value};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -168,9 +169,13 @@ struct Run {
 
 impl Run {
     fn task(self) -> Result<Method, Fault> {
-        let input = |(name, value): (String, Json)| match from_json(&value, &name) {
-            Ok(value) => Ok((name, value)),
-            Err(error) => Err(Fault::request(error.to_string())),
+        let input = |(name, value): (String, Json)| -> Result<(String, Value), Fault> {
+            let as_read = input_name(&name).map_err(|why| {
+                let shown: String = name.chars().take(80).collect();
+                Fault::request(format!("the input `{shown}` {why}"))
+            })?;
+            let value = from_json(&value, &name).map_err(|error| Fault::request(error.to_string()))?;
+            Ok((as_read, value))
         };
         let inputs = self.inputs.into_iter().map(input).collect::<Result<_, _>>()?;
         let file = self.file.unwrap_or_else(|| "main.py".to_owned());

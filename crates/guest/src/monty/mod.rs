@@ -103,11 +103,22 @@ impl Monty {
                 Ok(progress) => progress,
                 Err(failed) => {
                     let ReplStartError { repl, error } = *failed;
-                    return self.end(repl, raise::ended(&error, &self.session.files));
+                    let ended = raise::ended(&error, &self.session.files);
+                    if let Ended::Raised(exception) = &ended
+                        && let Some(text) = raise::last_words(exception)
+                    {
+                        host.print(Stream::Stderr, format!("{text}\n").as_bytes());
+                    }
+                    return self.end(repl, ended);
                 }
             };
             if let ReplProgress::Complete { repl, value } = progress {
                 let ended = convert::to_value(&value, "value").map_or_else(Ended::NoValue, Ended::Done);
+                for forgotten in &self.session.deferred {
+                    let name = &forgotten.function;
+                    let warning = format!("RuntimeWarning: coroutine '{name}' was never awaited\n");
+                    host.print(Stream::Stderr, warning.as_bytes());
+                }
                 return self.end(repl, ended);
             }
             let reply = self.answer(&progress, host);

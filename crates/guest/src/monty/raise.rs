@@ -47,12 +47,31 @@ fn guest_exception(exception: &MontyException, files: &[String]) -> GuestExcepti
     });
     GuestException {
         kind: name.rsplit('.').next().unwrap_or(&name).to_owned(),
-        message,
+        message: shortened(message),
         frames: exception.traceback().iter().map(|frame| trace_frame(frame, files)).collect(),
         cause: None,
         notes: Vec::new(),
         exit_code,
     }
+}
+
+/// The longest message that is told, as in the other engine.
+const MESSAGE: usize = 64 << 10;
+
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE {
+        let end = (0..=MESSAGE).rev().find(|at| message.is_char_boundary(*at)).unwrap_or_default();
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}
+
+/// What a program that leaves with a text says on standard error, as the interpreter would on its way out.
+pub(super) fn last_words(exception: &GuestException) -> Option<&str> {
+    let text = exception.message.as_str();
+    let code = text.is_empty() || text == "None" || text.parse::<i64>().is_ok();
+    (exception.exit_code.is_some() && !code).then_some(text)
 }
 
 /// The `str()` of a `KeyError`, which is its key's repr. Monty keeps the text of the key only, so a text that reads

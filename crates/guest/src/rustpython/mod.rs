@@ -109,6 +109,10 @@ fn run(source: &Source, scope: &Scope, snippets: &mut Snippets, vm: &VirtualMach
         Ok(value) => Walker::new(vm).value_at("value", &value).map_or_else(Ended::NoValue, Ended::Done),
         Err(error) => failure::ended(&error, snippets, vm),
     };
+    if source.last {
+        // As at the end of a program: after its result is known, before its output is closed.
+        rustpython_vm::stdlib::atexit::_run_exitfuncs(vm);
+    }
     match finish(vm) {
         Err(error) if matches!(ended, Ended::Done(_) | Ended::NoValue(_)) => failure::ended(&error, snippets, vm),
         _ => ended,

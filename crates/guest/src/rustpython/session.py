@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import datetime
 import decimal
+import inspect
 import io
 import pathlib
 import random
@@ -106,6 +107,7 @@ def input(prompt="", /):
 
 def end():
     """After each snippet."""
+    _tell_unawaited()
     _commit()
     for stream in (sys.stdout, sys.stderr):
         if type(stream) is Output:
@@ -247,9 +249,15 @@ def declare(heads, name, doc, is_async, scope):
     fits = space[name]
     if is_async:
 
-        async def function(*args, **kwargs):
+        def function(*args, **kwargs):
             fits(*args, **kwargs)
-            return await _defer(name, args, kwargs)
+            begun = [False]
+            coroutine = _awaited(begun, name, args, kwargs)
+            coroutine.__name__ = coroutine.__qualname__ = name
+            _remember(begun, coroutine, name)
+            return coroutine
+
+        function._is_coroutine_marker = _coroutine_mark
 
     else:
 
@@ -266,6 +274,51 @@ def declare(heads, name, doc, is_async, scope):
 
 
 _call = _ringfence.call
+_coroutine_mark = getattr(inspect, "_is_coroutine_mark", None)
+_unawaited = []
+_references = sys.getrefcount
+
+
+async def _awaited(begun, name, args, kwargs):
+    begun[0] = True
+    return await _defer(name, args, kwargs)
+
+
+def _remember(begun, coroutine, name):
+    """Keeps a call that nobody awaits yet, to tell of it at the snippet's end."""
+    if len(_unawaited) >= 256:
+        _unawaited[:] = [entry for entry in _unawaited if not entry[0][0]][:255]
+    _unawaited.append((begun, coroutine, name))
+
+
+def _tell_unawaited():
+    """As the interpreter does where a coroutine goes away that never began. What the program keeps may begin yet."""
+    kept = []
+    while _unawaited:
+        begun, coroutine, name = _unawaited.pop(0)
+        if begun[0]:
+            continue
+        if _references(coroutine) > _OURS:
+            kept.append((begun, coroutine, name))
+            continue
+        coroutine.close()
+        try:
+            sys.stderr.write(f"RuntimeWarning: coroutine '{name}' was never awaited\n")
+        except Exception:
+            pass
+    _unawaited[:] = kept
+
+
+def _count_ours():
+    """How many references a coroutine has that only this module knows, taken in the place where it is asked."""
+    waiting = [([False], _awaited([False], "", (), {}), "")]
+    begun, coroutine, name = waiting.pop(0)
+    count = _references(coroutine)
+    coroutine.close()
+    return count
+
+
+_OURS = _count_ours()
 
 
 def _defer(name, args, kwargs):

@@ -51,6 +51,7 @@ fn function(name: &str, file: &FunctionFile, faults: &mut Faults) -> (FunctionRu
             .max_calls
             .as_ref()
             .and_then(|number| count(faults, &format!("functions.{name}.max_calls"), number)),
+        timeout: file.timeout.as_ref().and_then(|text| timeout(name, text, faults)),
         ..FunctionRule::default()
     };
     let mut guard = FunctionGuard::default();
@@ -107,6 +108,17 @@ fn approval(name: &str, approve: &At<serde_json::Value>, faults: &mut Faults) ->
             Approval::Always
         }
     }
+}
+
+/// `5s`, and more than nothing.
+fn timeout(name: &str, text: &At<String>, faults: &mut Faults) -> Option<Span> {
+    let key = format!("functions.{name}.timeout");
+    let span: Span = faults.read(&key, text)?;
+    if span.millis() == 0 {
+        faults.value(text.span(), format!("`{key}` is zero, so no call could end; the usual is `60s`"));
+        return None;
+    }
+    Some(span)
 }
 
 /// `10/min`, `3/10s`.

@@ -177,7 +177,7 @@ fn limits_of(file: &At<LimitsFile>, limits: &mut Limits, faults: &mut Faults) {
             }
         )*};
     }
-    read!(wall, cpu, memory, output, disk, idle, lifetime);
+    read!(wall, cpu, memory, output, disk, call, idle, lifetime);
     count!(processes, open_files, host_calls);
     if let Some(flag) = &file.get().wall_includes_calls {
         limits.wall_includes_calls = *flag.get();
@@ -203,6 +203,7 @@ fn span_of(limits: &LimitsFile, key: &str) -> Option<Range<usize>> {
         "output" => text(&limits.output),
         "processes" => number(&limits.processes),
         "open_files" => number(&limits.open_files),
+        "call" => text(&limits.call),
         "idle" => text(&limits.idle),
         "lifetime" => text(&limits.lifetime),
         _ => None,

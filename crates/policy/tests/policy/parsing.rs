@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 #[test]
 fn every_fault_is_told_with_its_line_and_the_nearest_right_thing() {
     let cases: Vec<&str> = include_str!("faults.txt").split("<<<").skip(1).collect();
-    assert_eq!(cases.len(), 24);
+    assert_eq!(cases.len(), 25);
     for case in cases {
         let (text, want) = case.split_once("\n>>>\n").unwrap();
         check(text, want.trim_end());
@@ -45,6 +45,8 @@ fn the_example_is_read_whole() {
     assert_eq!(grant.withheld(), ["drop_table"]);
     assert_eq!(grant.rate("get_weather").map(|rate| rate.to_string()).as_deref(), Some("10/min"));
     assert_eq!(grant.max_calls("get_weather"), Some(50));
+    assert_eq!(grant.call_limit("get_weather"), Span::from_secs(5));
+    assert_eq!(grant.call_limit("send_email"), Span::from_secs(30));
     assert_eq!(grant.mounts()[0].mode, MountMode::Ro);
     assert!(grant.redact("login", "password") && !grant.redact("login", "user"));
     let needs = grant.needs();
@@ -80,6 +82,7 @@ fn closed_is_closed() {
     assert_eq!(grant.limits().memory, ByteSize::from_mib(64));
     let open = Policy::closed().allowing_declared_functions().decide(&ask(vec![declared("f()")])).unwrap();
     assert_eq!(open.functions().len(), 1);
+    assert_eq!(open.call_limit("f"), Span::from_secs(60));
 }
 
 #[test]

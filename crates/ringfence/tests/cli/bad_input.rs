@@ -44,7 +44,11 @@ fn what_is_wrong_with_an_option_is_said_in_one_line() {
     );
     check(&["--wall", "0s"], "ringfence: closed: `limits.wall` is zero, so nothing could run; the usual is `5s`\n");
     check(&["--input", "x"], "ringfence: the input `x` has no `=`\nhint: write it as `--input days=3`\n");
-    check(&["--input", "2x=1"], "ringfence: the input `2x=1` does not begin with a Python name\n");
+    let no_name = "hint: an input is a variable of the program, such as `days`\n";
+    let check_name =
+        |item: &str, why: &str| check(&["--input", item], &format!("ringfence: the input {why}\n{no_name}"));
+    check_name("2x=1", "`2x` is no name of Python's: letters, digits and `_`, no digit first");
+    check_name("class=2", "`class` is a keyword of Python");
     check(
         &["--input", "x=oslo"],
         "ringfence: the input `x` is not JSON: expected value at line 1 column 1\nhint: write text in quotes: `--input 'x=\"text\"'`\n",

@@ -44,6 +44,46 @@ fn functions_of_a_file_can_be_called() {
 }
 
 #[test]
+fn an_async_call_that_nobody_awaits_is_told() {
+    let home = Home::new().with("tools.py", TOOLS);
+    for engine in ["monty", "rustpython", "auto"] {
+        let check = |code: &str, want: (i32, &str, &str)| {
+            home.check(&["run", "--engine", engine, "--exports", "tools.py", "-c", code], want);
+        };
+        check("greet('x')\nNone", (0, "", "RuntimeWarning: coroutine 'greet' was never awaited\n"));
+        check("await greet('x')", (0, "'hello x'\n", ""));
+        check("later = greet('x')\nawait later", (0, "'hello x'\n", ""));
+    }
+}
+
+#[test]
+fn a_function_that_leaves_does_not_end_the_program() {
+    let tools = "import sys\nfrom ringfence import sandbox_export\n\n@sandbox_export\ndef leaves(how: str) -> None:\n    if how == 'exit':\n        sys.exit(3)\n    raise KeyboardInterrupt('secret')\n";
+    let home = Home::new().with("tools.py", tools);
+    for engine in ["monty", "rustpython"] {
+        let check = |how: &str, name: &str| {
+            let code = format!("try:\n    leaves('{how}')\nexcept RuntimeError as e:\n    print(e)");
+            let said = home.say(&["run", "--engine", engine, "--exports", "tools.py", "-c", &code], "");
+            assert_eq!((said.exit, said.stdout), (Some(0), format!("{name}: the host function failed\n")), "{engine}");
+        };
+        check("exit", "SystemExit");
+        check("interrupt", "KeyboardInterrupt");
+    }
+}
+
+#[test]
+fn whole_numbers_of_any_size_reach_functions_exactly() {
+    let home = Home::new().with("tools.py", TOOLS);
+    for engine in ["monty", "rustpython"] {
+        let code = "[double(n) - 2 * n for n in (2**63 - 1, 2**63, 2**64 + 1, -2**63 - 1, 3**200)]";
+        home.check(
+            &["run", "--engine", engine, "--exports", "tools.py", "-c", code],
+            (0, "[0, 0, 0, 0, 0]\n", &"doubling\n".repeat(5)),
+        );
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_used_is_told_in_one_line() {
     let home = Home::new()
         .with("none.py", "x = 1\n")
@@ -59,6 +99,40 @@ fn a_file_that_cannot_be_used_is_told_in_one_line() {
     check("syntax.py", "ringfence: `syntax.py`, line 1: SyntaxError: invalid syntax\n");
     check("raises.py", "ringfence: `raises.py`, line 2: ZeroDivisionError: division by zero\n");
     check("leaves.py", "ringfence: `leaves.py` ended its Python process before it could be used\n");
+}
+
+#[test]
+fn a_function_that_never_answers_is_given_up() {
+    let tools = "import threading\nfrom ringfence import sandbox_export\n\n@sandbox_export\ndef waits(x: int) -> None:\n    threading.Event().wait()\n";
+    let home = Home::new().with("tools.py", tools).with(
+        "policy.toml",
+        "version = 1\n[limits]\nlifetime = \"20s\"\nidle = \"20s\"\n[functions.waits]\ntimeout = \"100ms\"\n",
+    );
+    let code = "try:\n    waits(1)\nexcept TimeoutError as e:\n    print(e)";
+    for engine in ["monty", "rustpython"] {
+        let run = |policy: &[&str], span: &str| {
+            let arguments = [&["run", "--engine", engine, "--exports", "tools.py"], policy, &["-c", code]].concat();
+            home.check(&arguments, (0, &format!("host function `waits` did not answer within {span}\n"), ""));
+        };
+        run(&["--policy", "policy.toml"], "100ms");
+        run(&["--call", "200ms"], "200ms");
+    }
+    let log = home.say(&["audit", "show", "--json", "--event", "call_answered"], "").stdout;
+    let ends = log.lines().filter(|line| line.contains(r#""outcome":{"error":{"type":"timeout"}}"#)).count();
+    assert_eq!((ends, log.lines().count()), (4, 4), "{log}");
+}
+
+#[test]
+fn a_file_that_never_finishes_loading_is_given_up() {
+    let home = Home::new().with("tools.py", "import threading\nthreading.Event().wait()\n");
+    home.check(
+        &["run", "--load", "300ms", "--exports", "tools.py", "-c", "1"],
+        (
+            4,
+            "",
+            "ringfence: loading `tools.py` took longer than 300ms\nhint: give `--load` a longer time, such as `--load 2min`\n",
+        ),
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bad_input;
 mod exports;
 mod holds;
 mod home;
+mod lost_output;
 mod repl;
 mod run;
 mod shown;

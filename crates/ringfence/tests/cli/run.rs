@@ -1,7 +1,8 @@
 //! `ringfence run`.
 
+use ringfence_types::ByteSize;
 use serde_json::json;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
 
 use crate::home::Home;
@@ -19,6 +20,22 @@ fn a_program_runs_and_its_value_is_shown() {
         &["run", "--input", "x=[1, 2]", "--input", "y={\"a\": null}", "-c", "x, y"],
         (0, "([1, 2], {'a': None})\n", ""),
     );
+}
+
+#[test]
+fn whole_numbers_of_any_size_are_exact_both_ways() {
+    let home = Home::new();
+    let large = 2_u128.pow(100) + 1;
+    for engine in ["monty", "rustpython"] {
+        let run = |options: &[&str], code: &str| {
+            let input = format!("x={{\"a\": [{large}, -{large}, 18446744073709551615]}}");
+            home.say(&[&["run", "--engine", engine, "--input", &input], options, &["-c", code]].concat(), "")
+        };
+        assert_eq!(run(&[], "x").stdout, format!("{{'a': [{large}, -{large}, 18446744073709551615]}}\n"), "{engine}");
+        assert_eq!(run(&[], "x['a'][0] == 2**100 + 1").stdout, "True\n", "{engine}");
+        let outcome: serde_json::Value = serde_json::from_str(&run(&["--json"], "x['a'][1]").stdout).expect("JSON");
+        assert_eq!(outcome["value"], json!({"$type": "int", "value": format!("-{large}")}), "{engine}");
+    }
 }
 
 #[test]
@@ -79,6 +96,98 @@ fn ctrl_c_gives_the_run_up() {
         (line.as_str(), output.status.code(), stderr.as_ref()),
         ("on\n", Some(130), "ringfence: the caller gave the run up\n")
     );
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_given_up() {
+    let home = Home::new();
+    let made = Command::new("mkfifo").args(["p1", "p2", "p3"].map(|name| home.work(name))).status().expect("a shell");
+    assert!(made.success());
+    let too_slow = "ringfence: reading the program took longer than 300ms\nhint: give `--load` a longer time, such as `--load 2min`\n";
+    home.check(&["run", "--load", "300ms", "p1"], (4, "", too_slow));
+    home.check(&["run", "--load", "300ms", "-c", "1", "--stdin", "p2"], (4, "", too_slow));
+    home.check(&["run", "--load", "300ms", "-c", "1", "--policy", "p3"], (4, "", too_slow));
+}
+
+#[test]
+fn ctrl_c_gives_loading_up() {
+    let tools = "import pathlib, threading\npathlib.Path('begun').write_text('')\nthreading.Event().wait()\n";
+    let home = Home::new().with("tools.py", tools);
+    let mut child = home.command(&["run", "--exports", "tools.py", "-c", "1"]).spawn().expect("it starts");
+    while !home.work("begun").exists() {
+        std::thread::yield_now();
+    }
+    let sent = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().expect("a shell");
+    assert!(sent.success() && child.wait().expect("it ends").code() == Some(130));
+    let mut stderr = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("readable");
+    assert_eq!(stderr, "ringfence: loading `tools.py` was given up by the caller\n");
+}
+
+#[test]
+fn a_program_that_leaves_says_its_last_words_once() {
+    let home = Home::new();
+    let told = |code: &str, options: &[&str]| home.say(&[&["run"], options, &["-c", code]].concat(), "");
+    for (engine, leave) in
+        [("monty", "raise SystemExit("), ("rustpython", "import sys\nsys.exit("), ("auto", "import sys\nsys.exit(")]
+    {
+        let check = |code: &str, want: (i32, &str, &str)| {
+            home.check(&["run", "--engine", engine, "-c", &format!("{leave}{code})")], want);
+        };
+        check("'bye'", (1, "", "bye\n"));
+        for limit in ["1KiB", "64KiB"] {
+            let said = told(&format!("{leave}'A' * 10**6)"), &["--engine", engine, "--output", limit]);
+            let most = limit.parse::<ByteSize>().expect("a size").bytes() as usize + 64;
+            assert!(said.exit == Some(1) && said.stderr.len() <= most, "{engine}: {} bytes", said.stderr.len());
+        }
+        if engine == "monty" {
+            // It knows `SystemExit` with a text only.
+            continue;
+        }
+        check("", (0, "", ""));
+        check("0", (0, "", ""));
+        check("3", (1, "", "note: the program left with exit code 3\n"));
+        let json = told(&format!("{leave}3)"), &["--engine", engine, "--json"]);
+        let outcome: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+        assert_eq!(
+            (json.exit, &outcome["status"], &outcome["exception"]["exit_code"]),
+            (Some(1), &json!("raised"), &json!(3))
+        );
+    }
+}
+
+#[test]
+fn what_is_left_to_atexit_runs_at_the_end() {
+    let home = Home::new();
+    let begin = "import atexit, sys\natexit.register(print, 'bye')\nprint('hi')\n";
+    let check = |code: &str, want: (i32, &str, &str)| home.check(&["run", "-c", &format!("{begin}{code}")], want);
+    check("6*7", (0, "hi\nbye\n42\n", ""));
+    check("sys.exit(3)", (1, "hi\nbye\n", "note: the program left with exit code 3\n"));
+    check(
+        "1/0",
+        (
+            1,
+            "hi\nbye\n",
+            "Traceback (most recent call last):\n  File \"main.py\", line 4, in <module>\n    1/0\nZeroDivisionError: division by zero\n",
+        ),
+    );
+    let said = home.say(&["run", "-c", &format!("{begin}atexit.register(lambda: 1/0)\nNone")], "");
+    assert_eq!((said.exit, said.stdout.as_str()), (Some(0), "hi\nbye\n"));
+    assert_eq!(said.stderr.lines().last(), Some("ZeroDivisionError: division by zero"), "{}", said.stderr);
+    let endless = "def endless():\n    while True: pass\natexit.register(endless)";
+    let said = home.say(&["run", "--wall", "300ms", "-c", &format!("{begin}{endless}")], "");
+    assert_eq!((said.exit, said.stdout.as_str()), (Some(4), "hi\n"));
+}
+
+#[test]
+fn a_traceback_keeps_within_the_output_limit() {
+    let home = Home::new();
+    for engine in ["monty", "rustpython"] {
+        let raise = "raise ValueError('A' * 10**6)";
+        let said = home.say(&["run", "--engine", engine, "--output", "1KiB", "-c", raise], "");
+        let line = format!("ValueError: {}…", "A".repeat(1014));
+        assert_eq!((said.exit, said.stderr.lines().last()), (Some(1), Some(line.as_str())), "{engine}");
+    }
 }
 
 #[test]
