@@ -239,7 +239,8 @@ impl<'a> Init<'a> {
             }
             Forked::Parent(_, handle) => {
                 let own = self.own_processes.as_fd();
-                sys::enter(own, libc::CLONE_NEWPID).step(|| "the own process namespace can't be joined again".into())?;
+                sys::enter(own, libc::CLONE_NEWPID)
+                    .step(|| "the own process namespace can't be joined again".into())?;
                 drop(theirs);
                 let mut said = String::new();
                 ours.read_to_string(&mut said).step(|| "a place is gone".into())?;

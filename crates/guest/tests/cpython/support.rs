@@ -105,15 +105,8 @@ impl Guest {
         let pipes = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
         rustix::io::ioctl_fionbio(&pipes.0, true).expect("a pipe");
         rustix::io::ioctl_fionbio(&pipes.1, true).expect("a pipe");
-        let mut guest = Self {
-            child,
-            socket,
-            pipes,
-            incoming: Vec::new(),
-            deferred: Vec::new(),
-            ran: Ran::default(),
-            folder,
-        };
+        let mut guest =
+            Self { child, socket, pipes, incoming: Vec::new(), deferred: Vec::new(), ran: Ran::default(), folder };
         assert_eq!(guest.frame(), Some(FromGuest::Ready(VERSION)), "{}", guest.ran.err);
         guest.send(&ToGuest::Setup(Setup { version: VERSION, memory: 1 << 28, workspace: 1 << 20, functions }));
         guest
