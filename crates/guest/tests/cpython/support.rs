@@ -5,12 +5,11 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ringfence_guest::cpython::FILES;
 use ringfence_types::{
     Call, CallId, FileOp, FileReply, FunctionSpec, GuestError, GuestException, GuestPath, Parameter, ParameterKind,
     Record, RecordKind, Source, Stream, Value, ValueBudget,
@@ -23,6 +22,9 @@ sys.path.insert(0, sys.argv[1])
 from ringfence_guest import session
 session.warm(); session.reseed(); session.serve(3)";
 
+/// Where the package is; a test holds that it is what the crate carries.
+pub const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cpython");
+
 /// A folder that goes away with its owner.
 pub struct Folder(pub PathBuf);
 
@@ -32,11 +34,6 @@ impl Folder {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("ringfence-cpython-{}-{number}", std::process::id()));
         std::fs::create_dir_all(path.join("workspace")).expect("a folder");
-        for (name, text) in FILES {
-            let file = path.join("driver").join(name);
-            std::fs::create_dir_all(file.parent().expect("it has a parent")).expect("a folder");
-            std::fs::write(file, text).expect("a file");
-        }
         Self(path.canonicalize().expect("it is there"))
     }
 }
@@ -93,7 +90,7 @@ impl Guest {
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut child = Command::new(python())
             .args(["-c", START])
-            .arg(folder.0.join("driver"))
+            .arg(DRIVER)
             .current_dir(folder.0.join("workspace"))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("MPLBACKEND", "Agg")
@@ -146,6 +143,11 @@ impl Guest {
                 }
             }
         }
+    }
+
+    /// The host goes.
+    pub fn hang_up(&mut self) {
+        self.socket.shutdown(std::net::Shutdown::Both).expect("a socket");
     }
 
     /// How the process ended, once it has.
@@ -253,10 +255,6 @@ impl Guest {
 
     pub fn path(&self, name: &str) -> GuestPath {
         GuestPath::resolve(&self.folder.0.join("workspace").join(name).display().to_string()).expect("a good path")
-    }
-
-    pub fn place(&self) -> &Path {
-        &self.folder.0
     }
 
     /// The value, or the error, of a snippet.
