@@ -9,6 +9,7 @@ import __future__
 
 import ast
 import asyncio
+import atexit
 import builtins
 import io
 import linecache
@@ -33,6 +34,7 @@ _compile, _eval, _Expr, _Module, _Expression = compile, eval, ast.Expr, ast.Modu
 _settrace, _gettrace, _setprofile, _getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 _modules = sys.modules
+_run_exit_functions = atexit._run_exitfuncs
 _enumerate, _current, _abspath = threading.enumerate, threading.current_thread, os.path.abspath
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
@@ -47,6 +49,7 @@ class Source:
         self.stdin = reader.text()
         if reader.flag():
             reader.u8()
+        self.last = reader.flag()
         reader.finish()
 
 
@@ -120,6 +123,10 @@ class Runner:
             frame = self._ended(value)
             del value
         self._wait_for_others()
+        if source.last:
+            # As at the end of a program: what it left to `atexit`, whose exceptions are printed.
+            _run_exit_functions()
+            self._streams.flush()
         self._shows.figures()
         return frame
 

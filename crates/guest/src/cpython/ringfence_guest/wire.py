@@ -11,7 +11,7 @@ import struct
 
 __builtins__ = dict(vars(builtins))  # what a program does to its builtins is its own affair
 
-VERSION = 1
+VERSION = 2
 HEADER = 5
 MIB = 1 << 20
 SMALL = 64 << 10
