@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use ringfence_audit::event::{ApprovalAnswered, ApprovalAsked, CallAnswered, CallDenied, CallOutcome, CallPermitted};
 use ringfence_audit::{AuditError, Entry, Event, Log, REDACTED, Scope};
 use ringfence_policy::{ApprovalNeed, ArgumentFault, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
-use ringfence_types::json::to_json;
+use ringfence_types::json::{MAX_DIGITS, to_json};
 use ringfence_types::{Call, CallId, GuestError, Span, Value, ValueBudget};
 use serde_json::{Map, Value as Json};
 
@@ -90,6 +90,12 @@ impl Bridge {
     /// Carries a call out, or refuses it.
     pub async fn call(&self, scope: &Scope, call: Call) -> Result<Answered, BridgeFault> {
         let (id, name) = (call.id, call.function.clone());
+        if call.args.iter().chain(call.kwargs.iter().map(|(_, value)| value)).any(has_long_int) {
+            // Writing it down would take the host longer than the guest took to make it.
+            let refused =
+                Refused::arguments(format!("an int of more than {MAX_DIGITS} digits can't cross to the host"));
+            return self.refuse(scope, id, &name, Json::Object(Map::new()), refused);
+        }
         let given = self.redacted_call(&call);
         let (function, permit) = match self.decide(call) {
             Ok(decided) => decided,
@@ -345,6 +351,25 @@ fn fits(value: &Value, budget: ValueBudget) -> bool {
         }
     }
     weigh(value) <= budget.bytes as u64
+}
+
+/// Whether a whole number in it has more than [`MAX_DIGITS`] digits, about.
+fn has_long_int(value: &Value) -> bool {
+    // A digit is 3.33 bits.
+    const BITS: u64 = MAX_DIGITS as u64 * 10 / 3;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::BigInt(number) if number.bits() > BITS => return true,
+            Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+                open.extend(items)
+            }
+            Value::Dict(pairs) => open.extend(pairs.iter().flat_map(|(key, value)| [key, value])),
+            Value::Record(record) => open.extend(record.fields.iter().map(|(_, value)| value)),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Bytes of a value, about.

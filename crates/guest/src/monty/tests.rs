@@ -234,7 +234,7 @@ fn async_functions_run_together() {
     let both =
         "import asyncio\nasync def main():\n    a, b = await asyncio.gather(later(1), later(2))\n    return (a, b)\n";
     check(&format!("{both}asyncio.run(main())"), "Tuple([Int(1), Int(2)])");
-    check("f = later(5)\n7", "Int(7)");
+    check("f = later(5)\n7", "RuntimeWarning: coroutine 'later' was never awaited\nInt(7)");
 }
 
 #[test]

@@ -80,6 +80,11 @@ fn whole_numbers_of_any_size_reach_functions_exactly() {
             &["run", "--engine", engine, "--exports", "tools.py", "-c", code],
             (0, "[0, 0, 0, 0, 0]\n", &"doubling\n".repeat(5)),
         );
+        let code = "try:\n    double([{'n': (1 << 400_000,)}])\nexcept TypeError as e:\n    print(e)";
+        home.check(
+            &["run", "--engine", engine, "--exports", "tools.py", "-c", code],
+            (0, "an int of more than 100000 digits can't cross to the host\n", ""),
+        );
     }
 }
 
