@@ -170,3 +170,11 @@ impl Tier for ProcessTier {
 fn cannot_open(why: impl std::fmt::Display) -> TierFault {
     TierFault::Open { tier: TierName::Process, why: why.to_string() }
 }
+
+impl Drop for ProcessTier {
+    /// No process and no control group is left when the tier is gone, where the kernel lets go of them in time.
+    fn drop(&mut self) {
+        self.pools.end();
+        remains::settle();
+    }
+}

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence_policy::Grant;
@@ -40,6 +41,12 @@ pub struct Pools {
 impl Pools {
     pub fn new(executable: Executable, warm: usize) -> Self {
         Self { executable, warm: warm.max(1), block: AtomicU32::new(std::process::id()), shelves: Mutex::default() }
+    }
+
+    /// Ends every jail, and waits for it.
+    pub fn end(&self) {
+        let ended = std::mem::take(&mut *self.shelves());
+        drop(ended);
     }
 
     fn shelves(&self) -> MutexGuard<'_, HashMap<Key, Arc<Shelf>>> {
@@ -87,17 +94,19 @@ impl Pools {
 /// One jail, and the sessions of it that are ready.
 #[derive(Debug)]
 struct Shelf {
-    ready: tokio::sync::Mutex<mpsc::Receiver<Result<Ready, NoJail>>>,
+    ready: Option<tokio::sync::Mutex<mpsc::Receiver<Result<Ready, NoJail>>>>,
     used: Mutex<Instant>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Shelf {
     fn start(executable: Executable, plan: Plan, groups: Groups, warm: usize) -> Result<Self, NoJail> {
         let (sender, receiver) = mpsc::channel(warm);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("ringfence-jail".to_owned())
             .spawn(move || keep_filled(&executable, &plan, &groups, &sender))?;
-        Ok(Self { ready: tokio::sync::Mutex::new(receiver), used: Mutex::new(Instant::now()) })
+        let ready = Some(tokio::sync::Mutex::new(receiver));
+        Ok(Self { ready, used: Mutex::new(Instant::now()), thread: Some(thread) })
     }
 
     fn unused(&self) -> Duration {
@@ -107,7 +116,19 @@ impl Shelf {
     async fn take(&self) -> Result<Ready, NoJail> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let gone = || Err(NoJail("the thread that forks sessions is gone".to_owned()));
-        self.ready.lock().await.recv().await.unwrap_or_else(gone)
+        let Some(ready) = &self.ready else { return gone() };
+        ready.lock().await.recv().await.unwrap_or_else(gone)
+    }
+}
+
+impl Drop for Shelf {
+    /// Waits for the thread, so that no process is left when the tier is gone.
+    fn drop(&mut self) {
+        self.ready = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has dropped its jail while unwinding.
+            let _ = thread.join();
+        }
     }
 }
 

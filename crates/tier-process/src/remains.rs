@@ -3,14 +3,18 @@
 //! Answers to: `group`. Must not: keep whoever drops a session waiting.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often one is tried: a process that the kernel can't end leaves it for the next start.
 const TRIES: u32 = 500;
+
+/// The longest that the end of a tier waits for them.
+const SETTLING: Duration = Duration::from_millis(500);
 
 static LATER: LazyLock<Option<Mutex<Sender<Vec<PathBuf>>>>> = LazyLock::new(|| {
     let (sender, receiver) = channel();
@@ -18,9 +22,21 @@ static LATER: LazyLock<Option<Mutex<Sender<Vec<PathBuf>>>>> = LazyLock::new(|| {
     thread.spawn(move || remove_all(&receiver)).ok().map(|_| Mutex::new(sender))
 });
 
+/// Folders that are still waited for.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits for a moment until what was to be removed is gone: before the program ends, and the thread with it.
+pub fn settle() {
+    let start = Instant::now();
+    while LEFT.load(Ordering::Relaxed) > 0 && start.elapsed() < SETTLING {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Removes these folders as soon as the kernel lets them go.
 pub fn remove_later(folders: Vec<PathBuf>) {
     if let Some(sender) = LATER.as_ref() {
+        LEFT.fetch_add(folders.len(), Ordering::Relaxed);
         // Where the thread is gone they wait for the next start.
         let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(folders);
     }
@@ -35,9 +51,11 @@ fn remove_all(given: &Receiver<Vec<PathBuf>>) {
             None if waiting.is_empty() => return,
             None => {}
         }
+        let before = waiting.len();
         waiting.retain_mut(|(folder, tries)| {
             *tries -= 1;
             *tries > 0 && std::fs::remove_dir(folder).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
         });
+        LEFT.fetch_sub(before - waiting.len(), Ordering::Relaxed);
     }
 }

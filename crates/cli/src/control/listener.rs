@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringfence_session::Engine;
@@ -39,6 +40,7 @@ pub enum ListenError {
 pub struct Listener {
     path: PathBuf,
     over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 static SOCKETS: AtomicUsize = AtomicUsize::new(0);
@@ -69,8 +71,8 @@ impl Listener {
         let over = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&over);
         let thread = std::thread::Builder::new().name("ringfence-control".to_owned());
-        thread.spawn(move || accept(&socket, &engine, &ended)).map_err(failed)?;
-        Ok(Self { path, over })
+        let thread = thread.spawn(move || accept(&socket, &engine, &ended)).map_err(failed)?;
+        Ok(Self { path, over, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -83,8 +85,12 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         // Wakes the thread that accepts; where it fails, the thread is gone already.
-        let _ = UnixStream::connect(&self.path);
+        let woken = UnixStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path);
+        if let (Ok(_), Some(thread)) = (woken, self.thread.take()) {
+            // The thread's hold on the engine may be the last: what the engine's end removes is gone when this returns.
+            let _ = thread.join();
+        }
     }
 }
 

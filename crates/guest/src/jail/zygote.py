@@ -100,8 +100,9 @@ def lock(plan, filters, user):
     for name, amount in plan["limits"]:
         resource.setrlimit(getattr(resource, name), (amount, amount))
     rules = Landlock()
+    rules.allow("/", READ_DIR)  # names only, and of nothing but what the jail holds
     for path in plan["readable"]:
-        rules.allow(path, READ if plan["exec"] else READ)
+        rules.allow(path, READ)
     for path in plan["writable"]:
         rules.allow(path, ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE)
     for path in DEVICES:
