@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use ringfence_types::{Outcome, Status, TierName};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -11,11 +12,12 @@ use serde_json::{Map, Value as Json};
 pub type Object = Map<String, Json>;
 
 /// One attack or use case.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct Case {
-    /// `A…` or `U…`.
+    /// `A…`, `U…` or `J…`.
     pub id: String,
     /// Where it comes from.
+    #[serde(default)]
     pub source: String,
     /// One line.
     pub title: String,
@@ -26,10 +28,13 @@ pub struct Case {
     /// `escapes` where the program gets out of an unprotected interpreter.
     #[serde(default)]
     pub bare: Option<String>,
+    /// What the case needs or is about; `needs:NAME` is a package.
+    #[serde(default)]
+    pub tags: Vec<String>,
 }
 
 /// What must come of a case.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct Expected {
     /// Checks of an attack.
     #[serde(default)]
@@ -39,9 +44,44 @@ pub struct Expected {
     pub want: Object,
     /// Verdict by tier: one, or several joined by `|`.
     pub tiers: BTreeMap<String, String>,
+    /// What tells that the attack was refused, or led nowhere.
+    #[serde(default)]
+    pub evidence: Evidence,
     /// Why.
     #[serde(default)]
     pub why: String,
+}
+
+/// What tells that an attack was refused, or led nowhere: how lines of the output begin, or the exception that ended it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// One of these begins a line of the output.
+    #[serde(default)]
+    pub lines: Vec<String>,
+    /// Each of these begins a line of the output.
+    #[serde(default)]
+    pub all: Vec<String>,
+    /// One of these exceptions ended the program.
+    #[serde(default)]
+    pub raised: Vec<String>,
+}
+
+impl Evidence {
+    /// Whether the case names any.
+    pub fn is_named(&self) -> bool {
+        !(self.lines.is_empty() && self.raised.is_empty())
+    }
+
+    /// Whether it is in what the program did.
+    pub fn is_in(&self, outcome: &Outcome) -> bool {
+        let begins = |start: &String| outcome.stdout.lines().any(|line| line.starts_with(start.as_str()));
+        match outcome.status {
+            Status::Completed => self.lines.iter().any(begins) && self.all.iter().all(begins),
+            Status::Raised => outcome.exception.as_ref().is_some_and(|exception| self.raised.contains(&exception.kind)),
+            _ => false,
+        }
+    }
 }
 
 impl Case {
@@ -66,8 +106,13 @@ impl Case {
     }
 
     /// The verdicts that are right for a tier.
-    pub fn verdicts(&self, tier: &str) -> Vec<&str> {
-        self.expected.tiers.get(tier).map(|verdicts| verdicts.split('|').collect()).unwrap_or_default()
+    pub fn verdicts(&self, tier: TierName) -> Vec<&str> {
+        self.expected.tiers.get(tier.as_str()).map(|verdicts| verdicts.split('|').collect()).unwrap_or_default()
+    }
+
+    /// The packages that the case needs.
+    pub fn packages(&self) -> Vec<String> {
+        self.tags.iter().filter_map(|tag| tag.strip_prefix("needs:")).map(str::to_owned).collect()
     }
 
     /// The program: the code, or the template filled in.
@@ -104,7 +149,8 @@ struct Problem {
     entry_point: String,
 }
 
-fn lines<T: serde::de::DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+/// One object a line.
+pub(crate) fn lines<T: serde::de::DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     let line = |line: &str| serde_json::from_str(line).map_err(|error| format!("a case can't be read: {error}"));
     text.lines().filter(|line| !line.is_empty()).map(line).collect()
 }
@@ -117,6 +163,11 @@ pub fn attacks() -> Result<Vec<Case>, String> {
 /// The use cases.
 pub fn uses() -> Result<Vec<Case>, String> {
     lines(include_str!("../../cases/use.jsonl"))
+}
+
+/// What a process jail must hold against, point by point.
+pub fn jail() -> Result<Vec<Case>, String> {
+    lines(include_str!("../../cases/jail.jsonl"))
 }
 
 /// Programs as agents write them.

@@ -7,11 +7,14 @@
 pub mod bare;
 pub mod canary;
 pub mod case;
+pub mod control;
+pub mod cpython;
 pub mod kinds;
 pub mod measure;
 pub mod oracle;
 pub mod plain;
 pub mod policy;
+pub mod probes;
 pub mod programs;
 pub mod report;
 pub mod run;

@@ -49,6 +49,7 @@ fn one(key: &str, wanted: &Json, case: &Case, seen: &Seen) -> Check {
         // Widens `stdout_any_of`, and with it the verdict.
         "or_syntax_error" => Ok(()),
         "stdout_excludes" => excludes(&printed(seen), wanted),
+        "stdout_includes" => texts(wanted).iter().try_for_each(|part| includes(&stdout(seen), part)),
         "stdout_excludes_on" => excludes(&printed(seen), wanted.get("interp").unwrap_or(&Json::Null)),
         "stdout_any_of" => any_of(case, seen, wanted),
         "max_wall_s" => at_most(seen.wall.as_secs_f64(), seconds(case, wanted), "s"),
@@ -125,7 +126,7 @@ pub fn includes(text: &str, part: &str) -> Check {
 fn any_of(case: &Case, seen: &Seen, wanted: &Json) -> Check {
     let out = stdout(seen);
     let refused = case.expected.oracle.contains_key("or_syntax_error")
-        && (seen.is("unsupported")
+        && (seen.is("unsupported", &case.expected.evidence)
             || last(seen).and_then(|outcome| outcome.exception.as_ref()).is_some_and(|e| e.kind == "SyntaxError"));
     if refused || texts(wanted).iter().any(|text| text.trim() == out.trim()) {
         return Ok(());
@@ -214,15 +215,16 @@ fn artifacts(seen: &Seen, wanted: &Json) -> Check {
     seen.files.iter().try_for_each(|(_, content)| excludes(&String::from_utf8_lossy(content), wanted))
 }
 
-/// A file that was listed and could be read is a regular one; a program that made links must see them skipped.
+/// Whatever the program made beside regular files is refused by name when it is fetched.
 fn only_regular_files(seen: &Seen) -> Check {
     let out = stdout(seen);
     let made = out.lines().find(|line| line.starts_with("made ")).unwrap_or_default();
-    let special = ["link", "dir", "relative", "loop", "fifo", "sock", "hard", "proc"];
-    match special.iter().find(|kind| made.contains(&format!("'{kind}'"))) {
-        Some(kind) => Err(format!("the guest made a `{kind}`, and nothing reports what was skipped")),
-        None => Ok(()),
+    for (kind, fetched) in &seen.fetched {
+        if made.contains(&format!("'{kind}'")) && fetched.as_ref().map_or_else(String::is_empty, |_| true) {
+            return Err(format!("the guest made `{kind}`, and to fetch it gives {fetched:?}"));
+        }
     }
+    Ok(())
 }
 
 /// Searches that reached the tool with arguments outside its declaration.

@@ -33,7 +33,7 @@ pub async fn play(stage: &Stage, suite: &'static str, program: &Program) -> Row 
 
 async fn output(stage: &Stage, program: &Program) -> Result<Outcome, String> {
     let mut session = open(stage, &Terms { wall_ms: 20_000, ..Terms::default() })?;
-    Ok(run(&mut session, Source::new(program.code.clone())).await?.0)
+    Ok(run(stage, &mut session, Source::new(program.code.clone())).await?.0)
 }
 
 fn judged(program: &Program, outcome: &Outcome) -> (String, Option<String>) {

@@ -9,29 +9,42 @@ use crate::kinds;
 use crate::report::{Report, Row, State};
 use crate::seen::Seen;
 use crate::stage::Stage;
-use crate::{bare, oracle, programs, wants};
+use crate::{bare, control, cpython, oracle, probes, programs, wants};
 
 /// Agent programs that must be right; the rest may be `unsupported`, and none may be wrong.
 const AGENT_BAR: usize = 65;
+/// All of them.
+const AGENT_PROGRAMS: usize = 72;
 
 /// How often an escape that hangs on a race is tried without protection.
 const RACE_TRIES: usize = 5;
 
-/// Which cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Suite {
-    /// Attack and use.
-    Cases,
-    /// The attack cases.
-    Attack,
-    /// The use cases.
-    Use,
-    /// HumanEval.
-    HumanEval,
-    /// Programs as agents write them.
-    Agent,
-    /// Everything.
-    All,
+/// Every suite by name.
+const SUITES: [&str; 7] = ["attack", "use", "jail", "probes", "humaneval", "agent", "cpython"];
+
+/// Which cases: a suite by its name, `cases` for those of the case bank and of the jail, or `all`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suite(String);
+
+impl std::str::FromStr for Suite {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        if ["cases", "all"].contains(&name) || SUITES.contains(&name) {
+            return Ok(Self(name.to_owned()));
+        }
+        Err(format!("there is no suite `{name}`; use cases, all, {}", SUITES.join(", ")))
+    }
+}
+
+impl Suite {
+    /// Whether it holds the suite of this name.
+    pub fn has(&self, name: &str) -> bool {
+        match self.0.as_str() {
+            "all" => true,
+            "cases" => ["attack", "use", "jail", "probes"].contains(&name),
+            own => own == name,
+        }
+    }
 }
 
 /// What to run.
@@ -46,6 +59,10 @@ pub struct Options {
 }
 
 impl Options {
+    fn has(&self, suite: &str) -> bool {
+        self.suite.has(suite)
+    }
+
     fn wants(&self, id: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == id)
     }
@@ -64,30 +81,39 @@ pub async fn run(options: &Options) -> Report {
 /// Against no isolation, every attack that can escape must be seen to.
 async fn escapes(options: &Options) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    for case in case::attacks()?.iter().filter(|case| options.wants(&case.id)) {
-        if case.bare.as_deref() != Some("escapes") {
-            rows.push(not_applicable(case, "attack", "stays inside an unprotected interpreter too"));
+    for (suite, cases) in [("attack", case::attacks()?), ("jail", case::jail()?)] {
+        if !options.has(suite) {
             continue;
         }
-        let seen = unprotected(case).await;
-        let escaped = seen.as_ref().is_ok_and(escaped);
-        let caught = seen.as_ref().is_ok_and(|seen| !oracle::faults(case, seen).is_empty());
-        let faults = match &seen {
-            _ if escaped && caught => Vec::new(),
-            Ok(seen) if escaped => vec![format!("the suite did not see the escape: {}", oracle::printed(seen))],
-            Ok(seen) => vec![format!("the fixture is dead, nothing escaped: {}", oracle::printed(seen))],
-            Err(why) => vec![why.clone()],
-        };
-        rows.push(Row {
-            id: case.id.clone(),
-            suite: "attack",
-            verdict: if escaped && caught { "escape seen" } else { "no escape" }.to_owned(),
-            expected: "escape seen".to_owned(),
-            state: if faults.is_empty() { State::Passed } else { State::Failed },
-            faults,
-        });
+        for case in cases.iter().filter(|case| options.wants(&case.id)) {
+            rows.push(escape(suite, case).await);
+        }
+    }
+    if options.has("probes") {
+        rows.extend(probes::unprotected().await?.into_iter().filter(|row| options.wants(first_word(&row.id))));
     }
     Ok(rows)
+}
+
+async fn escape(suite: &'static str, case: &Case) -> Row {
+    let is_root = rustix::process::geteuid().is_root();
+    match case.bare.as_deref() {
+        Some("escapes") => {}
+        Some("escapes as root") if is_root => {}
+        Some(_) => return Row::not_applicable(&case.id, suite, "escapes as root alone"),
+        None => return Row::not_applicable(&case.id, suite, "stays inside an unprotected interpreter too"),
+    }
+    let seen = unprotected(case).await;
+    let escaped = seen.as_ref().is_ok_and(escaped);
+    let caught = seen.as_ref().is_ok_and(|seen| !oracle::faults(case, seen).is_empty());
+    let faults = match &seen {
+        _ if escaped && caught => Vec::new(),
+        Ok(seen) if escaped => vec![format!("the suite did not see the escape: {}", oracle::printed(seen))],
+        Ok(seen) => vec![format!("the fixture is dead, nothing escaped: {}", oracle::printed(seen))],
+        Err(why) => vec![why.clone()],
+    };
+    let verdict = if escaped && caught { "escape seen" } else { "no escape" };
+    Row::judged(&case.id, suite, verdict.to_owned(), "escape seen".to_owned(), faults)
 }
 
 /// Some escapes are races: each gets a few tries.
@@ -106,22 +132,31 @@ fn escaped(seen: &Seen) -> bool {
 }
 
 async fn product(options: &Options) -> Result<Vec<Row>, String> {
-    let stage = Stage::set_up()?;
+    let stage = Stage::set_up(options.tier)?;
     let mut rows = Vec::new();
-    let has = |suites: &[Suite]| suites.contains(&options.suite) || options.suite == Suite::All;
-    if has(&[Suite::Cases, Suite::Attack]) {
+    if options.has("attack") {
         cases(&stage, options, "attack", &case::attacks()?, &mut rows).await;
     }
-    if has(&[Suite::Cases, Suite::Use]) {
+    if options.has("use") {
         cases(&stage, options, "use", &case::uses()?, &mut rows).await;
     }
-    if has(&[Suite::HumanEval]) {
+    if options.has("jail") {
+        cases(&stage, options, "jail", &case::jail()?, &mut rows).await;
+    }
+    if options.has("probes") {
+        let inside = if probes::is_for(options.tier) { probes::inside(&stage).await? } else { not_native("probes") };
+        rows.extend(inside.into_iter().filter(|row| options.wants(first_word(&row.id))));
+    }
+    if options.has("humaneval") {
         let problems = case::humaneval()?;
         let bar = problems.len();
         known(&stage, options, "humaneval", (&problems, bar), &mut rows).await;
     }
-    if has(&[Suite::Agent]) {
-        known(&stage, options, "agent", (&case::agent_programs()?, AGENT_BAR), &mut rows).await;
+    if options.has("agent") {
+        known(&stage, options, "agent", (&case::agent_programs()?, agent_bar(options.tier)), &mut rows).await;
+    }
+    if options.has("cpython") && options.only.is_none() {
+        rows.extend(if cpython::is_for(options.tier) { cpython::rows(&stage).await? } else { not_native("cpython") });
     }
     if !stage.canaries.is_untouched() {
         rows.push(Row::broken("canaries", "the host's files were changed".to_owned()));
@@ -129,28 +164,48 @@ async fn product(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
+/// An interpreter written anew is held to the agents' programs; CPython has to get all of them right.
+fn agent_bar(tier: TierName) -> usize {
+    if cpython::is_for(tier) { AGENT_PROGRAMS } else { AGENT_BAR }
+}
+
+fn not_native(suite: &'static str) -> Vec<Row> {
+    vec![Row::not_applicable(suite, suite, "for tiers that run CPython itself")]
+}
+
+fn first_word(id: &str) -> &str {
+    id.split(' ').next().unwrap_or_default()
+}
+
 async fn cases(stage: &Stage, options: &Options, suite: &'static str, cases: &[Case], rows: &mut Vec<Row>) {
     for case in cases.iter().filter(|case| options.wants(&case.id)) {
-        rows.push(one(stage, options.tier.as_str(), suite, case).await);
+        if case.kind() == "environment-matrix" {
+            let conditions = kinds::environment::rows(stage, case);
+            rows.extend(conditions.unwrap_or_else(|why| vec![Row::broken(&case.id, why)]));
+        } else {
+            rows.push(one(stage, suite, case).await);
+        }
     }
 }
 
-async fn one(stage: &Stage, tier: &str, suite: &'static str, case: &Case) -> Row {
-    let expected = case.verdicts(tier);
+async fn one(stage: &Stage, suite: &'static str, case: &Case) -> Row {
+    let expected = case.verdicts(stage.tier);
     if expected == ["n/a"] {
-        return not_applicable(case, suite, "n/a");
+        return Row::not_applicable(&case.id, suite, "n/a");
     }
-    let (verdict, faults) = match kinds::play(stage, case).await {
+    let (verdict, mut faults) = match kinds::play(stage, case).await {
         Ok(seen) => (seen.verdict(), faults(&expected, case, &seen)),
         Err(why) => ("broken".to_owned(), vec![why]),
     };
-    let state = if faults.is_empty() { State::Passed } else { State::Failed };
-    Row { id: case.id.clone(), suite, verdict, expected: expected.join("|"), faults, state }
+    if case.expected.evidence.is_named() {
+        faults.extend(control::of(stage, case).await.err());
+    }
+    Row::judged(&case.id, suite, verdict, expected.join("|"), faults)
 }
 
 fn faults(expected: &[&str], case: &Case, seen: &Seen) -> Vec<String> {
     let mut faults = seen.faults.clone();
-    let met = expected.iter().copied().find(|verdict| seen.is(verdict) || raised_as_wanted(case, seen, verdict));
+    let met = expected.iter().copied().find(|verdict| seen.is(verdict, &case.expected.evidence) || raised_as_wanted(case, seen, verdict));
     if met.is_none() {
         faults.push(format!("verdict {}: {}", seen.verdict(), tail(seen)));
     }
@@ -181,17 +236,6 @@ fn tail(seen: &Seen) -> String {
     format!("{engine} {:?} {exception} {}", out, outcome.reason.as_deref().unwrap_or_default())
 }
 
-fn not_applicable(case: &Case, suite: &'static str, expected: &str) -> Row {
-    Row {
-        id: case.id.clone(),
-        suite,
-        verdict: "n/a".to_owned(),
-        expected: expected.to_owned(),
-        faults: Vec::new(),
-        state: State::NotApplicable,
-    }
-}
-
 /// Programs of known output, and the bar that their number must reach.
 async fn known(
     stage: &Stage,
@@ -209,13 +253,7 @@ async fn known(
     if options.only.is_none() {
         let faults =
             if right < bar { vec![format!("only {right} of {} are right", programs.len())] } else { Vec::new() };
-        rows.push(Row {
-            id: suite.to_owned(),
-            suite,
-            verdict: format!("{right} of {} right", programs.len()),
-            expected: format!("at least {bar}"),
-            state: if faults.is_empty() { State::Passed } else { State::Failed },
-            faults,
-        });
+        let verdict = format!("{right} of {} right", programs.len());
+        rows.push(Row::judged(suite, suite, verdict, format!("at least {bar}"), faults));
     }
 }

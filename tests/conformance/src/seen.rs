@@ -8,6 +8,8 @@ use std::time::Duration;
 use ringfence_audit::Record;
 use ringfence_types::{FileEntry, LimitKind, Outcome, Status};
 
+use crate::case::Evidence;
+
 /// What one case did.
 #[derive(Debug, Default)]
 pub struct Seen {
@@ -33,6 +35,8 @@ pub struct Seen {
     pub calls: Vec<crate::tools::Called>,
     /// The session's files after the run, with their content.
     pub files: Vec<(FileEntry, Vec<u8>)>,
+    /// What became of fetching each special file that a case may make: its length, or the refusal.
+    pub fetched: Vec<(&'static str, Result<usize, String>)>,
     /// Files put in before the run.
     pub uploads: Vec<String>,
     /// When output came, counted from the start.
@@ -42,10 +46,6 @@ pub struct Seen {
     /// The log.
     pub log: PathBuf,
 }
-
-/// Words by which a program tells that it was refused.
-const REFUSED: [&str; 10] =
-    ["BLOCKED", "CONTAINED", "refused", "Error", "stop", "Exception", "no tty", "no subclasses", "denied", "Interrupt"];
 
 impl Seen {
     /// The outcome of the last snippet that counts.
@@ -72,28 +72,23 @@ impl Seen {
         self.outcome().and_then(|outcome| outcome.exception.as_ref()).map_or("", |exception| exception.kind.as_str())
     }
 
-    /// Whether this verdict is what was seen.
-    pub fn is(&self, verdict: &str) -> bool {
+    /// Whether this verdict is what was seen. A refusal, and an attack that leads nowhere, count only with the evidence
+    /// that the case names: a driver that fails everything refuses nothing.
+    pub fn is(&self, verdict: &str, evidence: &Evidence) -> bool {
         if !self.verdicts.is_empty() {
             return self.verdicts.iter().all(|seen| seen == verdict);
         }
         let Some(outcome) = self.outcome() else { return false };
-        let ran = matches!(outcome.status, Status::Completed | Status::Raised);
         match verdict {
             "ok" => outcome.status == Status::Completed,
-            "contain" => ran,
-            "deny" => outcome.status == Status::Denied || (ran && self.was_refused()),
+            "contain" => evidence.is_in(outcome),
+            "deny" => outcome.status == Status::Denied || evidence.is_in(outcome),
             "unsupported" => outcome.status == Status::Unsupported,
             "crash-contained" => outcome.status == Status::Crashed,
             "limit:calls" => self.limit_is("calls") || self.rule_struck(".max_calls"),
             "limit:rate" => self.rule_struck(".rate"),
             limit => limit.strip_prefix("limit:").is_some_and(|name| self.limit_is(name)),
         }
-    }
-
-    fn was_refused(&self) -> bool {
-        let Some(outcome) = self.outcome() else { return false };
-        outcome.status == Status::Raised || REFUSED.iter().any(|word| outcome.stdout.contains(word))
     }
 
     /// The cases set one span of time; it is given to both clocks, and either may strike first.

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 
 use ringfence::{AuditTo, Engine};
 use ringfence_audit::Record;
-use ringfence_types::SessionId;
+use ringfence_types::{SessionId, TierName};
 use tempfile::TempDir;
 
 use crate::canary::Canaries;
+use crate::control::Controls;
 use crate::tools::Toolbox;
 
 /// The stage of one suite.
 pub struct Stage {
+    /// The tier that every case runs on.
+    pub tier: TierName,
     /// The engine.
     pub engine: Engine,
     /// The executable that workers are made of.
@@ -22,24 +25,28 @@ pub struct Stage {
     pub tools: Toolbox,
     /// The canaries.
     pub canaries: Canaries,
+    /// What was found of the policies so far.
+    pub controls: Controls,
     folder: TempDir,
 }
 
 impl Stage {
-    /// A stage with everything on it, tried.
-    pub fn set_up() -> Result<Self, String> {
+    /// A stage for one tier with everything on it, tried.
+    pub fn set_up(tier: TierName) -> Result<Self, String> {
         let fault = |error: std::io::Error| format!("the suite's folder can't be made: {error}");
         let folder = tempfile::Builder::new().prefix("ringfence-conformance-").tempdir().map_err(fault)?;
         for name in ["data", "work", "audit"] {
             std::fs::create_dir(folder.path().join(name)).map_err(fault)?;
         }
         std::fs::write(folder.path().join("data/ro.txt"), "readonly-original\n").map_err(fault)?;
+        std::fs::write(folder.path().join("work/control.txt"), "control").map_err(fault)?;
         let canaries = Canaries::set_up(folder.path())?;
         let worker = worker()?;
         let log = folder.path().join("audit/audit.jsonl");
         let built = Engine::builder().worker(&worker).audit(AuditTo::File(log)).build();
         let engine = built.map_err(|error| error.to_string())?;
-        Ok(Self { engine, worker, tools: Toolbox::new(&folder.path().join("work")), canaries, folder })
+        let tools = Toolbox::new(&folder.path().join("work"));
+        Ok(Self { tier, engine, worker, tools, canaries, controls: Controls::default(), folder })
     }
 
     /// The suite's folder.

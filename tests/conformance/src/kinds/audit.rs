@@ -4,11 +4,14 @@
 
 use std::path::Path;
 
-use ringfence::{AuditTo, Engine, Policy};
+use ringfence::{AuditTo, Engine};
 use ringfence_audit::{Beside, Keypair, Log, LogOptions, PublicKey, Report, Verdict, sha256_hex, verify_file};
+use ringfence_types::Source;
 use serde_json::Value as Json;
 
+use super::python::run;
 use crate::case::Case;
+use crate::policy::Terms;
 use crate::seen::Seen;
 use crate::stage::Stage;
 
@@ -21,20 +24,30 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     let key = written(stage, case, &path).await?;
     let mut seen = Seen::default();
     let report = verify_file(&path, Some(key.public())).map_err(|error| error.to_string())?;
-    if report.verdict() != Verdict::Intact {
+    let is_intact = report.verdict() == Verdict::Intact;
+    if !is_intact {
         seen.faults.push(format!("the original does not verify: {:?}", report.findings));
     }
     let text = std::fs::read(&path).map_err(|error| error.to_string())?;
     let lines: Lines = text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let (mut changes, mut found) = (0, 0);
     for mutation in case.names("mutations") {
+        changes += 1;
         let changed = changed(&mutation, lines.clone(), &key, folder.path())?;
         let report = verified(&path, &changed, key.public())?;
         let named = report.findings.iter().any(|finding| finding.kind.is_fault() && !finding.message.is_empty());
         if report.verdict() == Verdict::Intact || !named {
             seen.faults.push(format!("`{mutation}` is not found: {:?} {:?}", report.verdict(), report.findings));
+        } else {
+            found += 1;
         }
     }
-    seen.verdicts.push("ok".to_owned());
+    let verdict = match is_intact {
+        false => "a true log is refused".to_owned(),
+        true if changes > 0 && found == changes => "ok".to_owned(),
+        true => format!("found {found} of {changes}"),
+    };
+    seen.verdicts.push(verdict);
     Ok(seen)
 }
 
@@ -43,8 +56,10 @@ async fn written(stage: &Stage, case: &Case, path: &Path) -> Result<Keypair, Str
     let builder = Engine::builder().worker(&stage.worker).audit(AuditTo::File(path.to_owned()));
     let engine = builder.build().map_err(|error| error.to_string())?;
     for at in 0..case.input.get("runs").and_then(Json::as_u64).unwrap_or(1) {
-        let mut session = engine.session(Policy::closed()).map_err(|error| error.to_string())?;
-        session.run(format!("{at}")).await.map_err(|error| error.to_string())?;
+        let mut session = engine
+            .session(Terms::of(case).policy(stage.tier, &stage.data())?)
+            .map_err(|error| error.to_string())?;
+        run(stage, &mut session, Source::new(format!("{at}"))).await?;
     }
     engine.inner().log().close().map_err(|error| error.to_string())?;
     Keypair::load_or_create(&path.with_extension("key")).map_err(|error| error.to_string())

@@ -51,18 +51,24 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     let registry = stage.tools.registry(offered.iter().copied())?;
     let session = SessionId::from_random([7; 16]);
     let ask = Ask { tenant: Tenant::local(), session: session.clone(), functions: registry.specs() };
-    let grant = terms.policy(&stage.data())?.decide(&ask).map_err(|denial| denial.to_string())?;
+    let grant = terms.policy(stage.tier, &stage.data())?.decide(&ask).map_err(|denial| denial.to_string())?;
     let sink = MemorySink::new();
     let log = Log::open(Box::new(sink.clone()), LogOptions::default()).map_err(|error| error.to_string())?;
     let host = Host { log: Arc::new(log), rates: Rates::default(), holds: Holds::default() };
     let bridge = Bridge::new(grant, registry, host, None).map_err(|error| error.to_string())?;
     let scope = Scope::session(Tenant::local(), session);
     let mut seen = Seen::default();
+    let (mut answered, mut refused) = (0, 0);
     for (at, step) in case.list("calls").iter().enumerate() {
         let call = call_of(at, step, tool)?;
         let name = call.function.clone();
         let (_, result) = bridge.call(&scope, call).await.map_err(|fault| fault.to_string())?;
         let got = judged(&sink, result.is_ok(), &name, &offered);
+        match got {
+            "ok" => answered += 1,
+            "unrecorded" => {}
+            _ => refused += 1,
+        }
         let want = step.get("want").and_then(Json::as_str).unwrap_or_default();
         if !wanted(want, got) {
             let given = crate::oracle::cut(&step.to_string());
@@ -75,8 +81,17 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
         }
     }
     (seen.lines, seen.calls) = (sink.text(), stage.tools.take_calls());
-    seen.verdicts.push(if case.verdicts("embedded").contains(&"ok") { "ok" } else { "deny" }.to_owned());
+    seen.verdicts.push(verdict(answered, refused).to_owned());
     Ok(seen)
+}
+
+/// What the log says of all calls together.
+fn verdict(answered: usize, refused: usize) -> &'static str {
+    match (answered, refused) {
+        (0, 0) => "nothing recorded",
+        (_, 0) => "ok",
+        _ => "deny",
+    }
 }
 
 fn call_of(at: usize, step: &Json, tool: &str) -> Result<Call, String> {

@@ -1,48 +1,111 @@
-//! Machines on which something is missing: the code runs behind its wall, or not at all.
+//! Machines on which something is missing: which tier runs there and how strong, and which refuses with what remedy.
 //!
-//! Answers to: `kinds`, and to `main`, which is started again under each condition. Must not: count a refusal that
-//! names no reason.
+//! Answers to: `run`. Must not: take a refusal for a run that the table promises, or the reverse; or pass a condition that
+//! could not be set up: it is told as not run.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
-use ringfence::Engine;
-use ringfence_audit::{Log, LogOptions, Sink};
-use ringfence_policy::Policy;
-use ringfence_session::{Parts, Request, SnapshotKey};
-use ringfence_tier_embedded::{Config, Embedded};
-use ringfence_types::{Source, Strength};
-use seccompiler::{
-    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
-    apply_filter,
-};
-use serde_json::{Value as Json, json};
+use ringfence_types::{Strength, TierName};
+use serde_json::Value as Json;
 
+use super::condition::HIDDEN_ARGUMENT;
+use crate::Check;
 use crate::case::Case;
-use crate::seen::Seen;
+use crate::report::{Row, State};
 use crate::stage::Stage;
 
-/// The first argument that makes this program try one condition.
-pub const HIDDEN_ARGUMENT: &str = "--under-condition";
 const NOBODY: u32 = 65534;
 
-/// Every condition of the case.
-pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
+/// What a tier does where something is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// The code runs behind a wall of this strength.
+    Runs(Strength),
+    /// The code does not run, and the reason holds these words: what is missing, or what to do.
+    Refused(&'static str),
+    /// The condition is of no matter to this tier.
+    Nothing,
+}
+
+/// The table. A pair that is not in it fails.
+pub fn wanted(tier: TierName, condition: &str) -> Option<Want> {
+    use TierName::{Embedded, Microvm, Process, Wasm};
+    use Want::{Nothing, Refused, Runs};
+    let want = match (tier, condition) {
+        (Embedded | Process, "no unprivileged user namespaces") => Runs(Strength::Process),
+        (Embedded | Process, "Landlock ABI 0") => Runs(Strength::Process),
+        (Embedded | Process, "nested in Docker with default seccomp") => Runs(Strength::Process),
+        (Embedded | Process, "not root") => Runs(Strength::Process),
+        (Process, "cgroup v2 not delegated") => Runs(Strength::Process),
+        (Embedded, "cgroup v2 not delegated") => Nothing,
+        // The worker can't lock itself in, and ends before it has seen the code.
+        (Embedded, "seccomp filter refused") => Refused("the embedded worker died"),
+        (Process, "seccomp filter refused") => Refused("seccomp"),
+        (Embedded | Process, "worker binary missing") => Refused("check that the file is there"),
+        (Embedded | Process, "disk full") => Refused("could not be written: no storage space; nothing runs until it can"),
+        (Embedded, "named package missing") => Refused("packages"),
+        (Process, "named package missing") => Refused("no_such_package_xyz"),
+        // These ask for the tier that is missing: no other is taken instead.
+        (Embedded | Process | Wasm, "/dev/kvm missing") => Refused("microvm: not in this build"),
+        (Embedded | Process | Microvm, "wasm file missing or wrong hash") => Refused("wasm: not in this build"),
+        _ => return None,
+    };
+    Some(want)
+}
+
+/// The tier that the policy asks for.
+pub fn asked(tier: TierName, condition: &str) -> TierName {
+    match condition {
+        "/dev/kvm missing" => TierName::Microvm,
+        "wasm file missing or wrong hash" => TierName::Wasm,
+        _ => tier,
+    }
+}
+
+/// Every condition of the case, each with a row.
+pub fn rows(stage: &Stage, case: &Case) -> Result<Vec<Row>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let worker = readable_worker(folder.path(), &stage.worker).map_err(|error| error.to_string())?;
-    let mut seen = Seen::default();
-    for condition in case.names("conditions") {
-        let told = under(&condition, &worker, case.text("run"))?;
-        if let Err(why) = judged(&condition, &told) {
-            seen.faults.push(format!("{condition}: {why}: {told}"));
+    let one = |condition: &String| row(stage.tier, case, condition, &worker);
+    Ok(case.names("conditions").iter().map(one).collect())
+}
+
+fn row(tier: TierName, case: &Case, condition: &str, worker: &Path) -> Row {
+    let row = |verdict: &str, expected: String, faults: Vec<String>, state| Row {
+        id: format!("{} {condition}", case.id),
+        suite: "attack",
+        verdict: verdict.to_owned(),
+        expected,
+        faults,
+        state,
+    };
+    let expected = match wanted(tier, condition) {
+        None => {
+            let why = format!("the table does not say what the {tier} tier does here");
+            return row("unknown", "in the table".to_owned(), vec![why], State::Failed);
         }
+        Some(Want::Nothing) => return row("n/a", "n/a".to_owned(), Vec::new(), State::NotApplicable),
+        Some(expected) => expected,
+    };
+    let words = match expected {
+        Want::Runs(strength) => format!("runs at {strength}"),
+        Want::Refused(says) => format!("refused: {says}"),
+        Want::Nothing => "n/a".to_owned(),
+    };
+    let told = match under(asked(tier, condition), condition, worker, case.text("run")) {
+        Ok(told) => told,
+        Err(why) => return row("broken", words, vec![why], State::Failed),
+    };
+    if let Some(why) = told.get("not_set").and_then(Json::as_str) {
+        return row("not run", words, vec![format!("the condition can't be set up here: {why}")], State::NotRun);
     }
-    seen.verdicts.push("deny".to_owned());
-    Ok(seen)
+    match judged(expected, asked(tier, condition), &told) {
+        Ok(verdict) => row(&verdict, words, Vec::new(), State::Passed),
+        Err(why) => row(&verdict(&told), words, vec![format!("{why}: {told}")], State::Failed),
+    }
 }
 
 /// A copy that any user can read.
@@ -54,11 +117,36 @@ fn readable_worker(folder: &Path, worker: &Path) -> std::io::Result<PathBuf> {
     Ok(copy)
 }
 
+/// Shell words that change what the program sees of the machine before it starts, in a mount namespace of its own.
+fn mounts(condition: &str, folder: &Path) -> Option<String> {
+    match condition {
+        "cgroup v2 not delegated" => {
+            Some("mount -t tmpfs -o ro,mode=755 ringfence-conformance /sys/fs/cgroup".to_owned())
+        }
+        "disk full" => {
+            Some(format!("mount -t tmpfs -o size=128k,mode=700 ringfence-conformance '{}'", folder.display()))
+        }
+        _ => None,
+    }
+}
+
 /// What this program tells when it runs the code under a condition.
-fn under(condition: &str, worker: &Path, code: &str) -> Result<Json, String> {
-    let mut command = Command::new("/proc/self/exe");
-    command.args([HIDDEN_ARGUMENT, condition, code]).arg(worker);
-    if condition == "not root" && rustix::process::geteuid().is_root() {
+fn under(asked: TierName, condition: &str, worker: &Path, code: &str) -> Result<Json, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let is_root = rustix::process::geteuid().is_root();
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = match mounts(condition, folder.path()) {
+        None => Command::new(own),
+        Some(_) if !is_root => return Ok(serde_json::json!({"not_set": "mounts need root"})),
+        Some(mounts) => {
+            let mut command = Command::new("unshare");
+            let script = format!("if {mounts}; then exec \"$@\"; else echo '{{\"not_set\": \"no mount\"}}'; fi");
+            command.args(["-m", "sh", "-c", &script, "sh"]).arg(own);
+            command
+        }
+    };
+    command.args([HIDDEN_ARGUMENT, asked.as_str(), condition, code]).arg(worker).arg(folder.path());
+    if condition == "not root" && is_root {
         command.uid(NOBODY).gid(NOBODY).current_dir("/");
     }
     let output = command.output().map_err(|error| format!("{condition}: {error}"))?;
@@ -68,154 +156,57 @@ fn under(condition: &str, worker: &Path, code: &str) -> Result<Json, String> {
     })
 }
 
-/// Run behind a wall at least as strong as the policy's floor, or refused with a reason.
-fn judged(condition: &str, told: &Json) -> Result<(), String> {
+fn verdict(told: &Json) -> String {
     let text = |key: &str| told.get(key).and_then(Json::as_str).unwrap_or_default();
-    let must_refuse = [
-        "seccomp filter refused",
-        "/dev/kvm missing",
-        "wasm file missing or wrong hash",
-        "worker binary missing",
-        "disk full",
-    ];
+    match text("stdout").contains("ran") {
+        true => format!("runs at {}", text("strength")),
+        false => "refused".to_owned(),
+    }
+}
+
+/// Exactly what the table says.
+pub fn judged(want: Want, asked: TierName, told: &Json) -> Result<String, String> {
+    let text = |key: &str| told.get(key).and_then(Json::as_str).unwrap_or_default();
+    let check = |holds: bool, why: &str| -> Check { if holds { Ok(()) } else { Err(why.to_owned()) } };
     let ran = text("stdout").contains("ran");
-    if ran && must_refuse.contains(&condition) {
-        return Err("it ran although it can't be locked in".to_owned());
-    }
-    if ran && text("strength") != Strength::Process.as_str() {
-        return Err("it ran behind something weaker than the floor".to_owned());
-    }
-    if !ran && text("reason").is_empty() {
-        return Err("it was refused without a reason".to_owned());
-    }
-    Ok(())
-}
-
-/// Sets the condition on this process, runs the code, and gives what to tell. For the program that was started again.
-pub fn told(condition: &str, code: &str, worker: &str) -> Json {
-    if let Err(why) = set(condition) {
-        return json!({"reason": "", "why": format!("the condition can't be set: {why}")});
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(run(condition, code, worker)),
-        Err(error) => json!({"reason": "", "why": error.to_string()}),
-    }
-}
-
-async fn run(condition: &str, code: &str, worker: &str) -> Json {
-    let tiers = match condition {
-        "/dev/kvm missing" => "microvm",
-        "wasm file missing or wrong hash" => "wasm",
-        _ => "embedded",
-    };
-    let policy = Policy::parse(&format!("version = 1\n[isolation]\ntiers = [\"{tiers}\"]\n"), "environment.toml");
-    let outcome = match policy {
-        Ok(policy) if condition == "disk full" => full_disk(policy, code, worker).await,
-        Ok(policy) => plainly(condition, policy, code, worker).await,
-        Err(errors) => Err(errors.to_string()),
-    };
-    match outcome {
-        Ok(told) => told,
-        Err(reason) => json!({"stdout": "", "reason": reason}),
-    }
-}
-
-async fn plainly(condition: &str, policy: Policy, code: &str, worker: &str) -> Result<Json, String> {
-    let worker = if condition == "worker binary missing" { "/nonexistent/ringfence" } else { worker };
-    let engine = Engine::builder().worker(worker).build().map_err(|error| error.to_string())?;
-    let mut session = engine.session(policy).map_err(|error| error.to_string())?;
-    let outcome = session.run(code).await.map_err(|error| error.to_string())?;
-    let strength = outcome.strength.map(Strength::as_str);
-    Ok(json!({"status": outcome.status, "stdout": outcome.stdout, "strength": strength, "reason": outcome.reason}))
-}
-
-async fn full_disk(policy: Policy, code: &str, worker: &str) -> Result<Json, String> {
-    let log = Log::open(Box::new(FullDisk(2)), LogOptions::default()).map_err(|error| error.to_string())?;
-    let tier = Embedded::new(Config { worker: Some(worker.into()), ..Config::default() });
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([0; 32]) };
-    let engine = ringfence_session::Engine::new(parts);
-    let mut session = engine.session(Request::new(policy)).map_err(|error| error.to_string())?;
-    let outcome = session.run(Source::new(code), &mut ()).await.map_err(|error| error.to_string())?;
-    Ok(json!({"status": outcome.status, "stdout": outcome.stdout, "reason": outcome.reason}))
-}
-
-/// A disk with room for so many writes.
-struct FullDisk(u32);
-
-impl Sink for FullDisk {
-    fn name(&self) -> String {
-        "on a full disk".to_owned()
-    }
-    fn append(&mut self, _: &[u8]) -> std::io::Result<()> {
-        self.0 = self.0.checked_sub(1).ok_or(std::io::ErrorKind::StorageFull)?;
-        Ok(())
-    }
-}
-
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-
-/// Makes this process lack what the condition says.
-fn set(condition: &str) -> Result<(), String> {
-    match condition {
-        "no unprivileged user namespaces" => {
-            refuse(always(&[libc::SYS_unshare, libc::SYS_setns]), libc::EPERM)?;
-            refuse(always(&[libc::SYS_clone3]), libc::ENOSYS)
+    match want {
+        Want::Nothing => {}
+        Want::Runs(strength) => {
+            check(ran && text("status") == "completed", "it did not run")?;
+            check(text("tier") == asked.as_str(), "it ran on another tier")?;
+            check(text("strength") == strength.as_str(), "it ran at another strength")?;
         }
-        "seccomp filter refused" => {
-            let is_seccomp = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 22);
-            let rule = SeccompRule::new(vec![is_seccomp.map_err(|error| error.to_string())?]);
-            let mut rules = always(&[libc::SYS_seccomp]);
-            rules.insert(libc::SYS_prctl, vec![rule.map_err(|error| error.to_string())?]);
-            refuse(rules, libc::EINVAL)
+        Want::Refused(says) => {
+            check(!ran, "it ran although it can't be locked in")?;
+            check(text("reason").contains(says), "the refusal does not say what is missing")?;
         }
-        "Landlock ABI 0" => refuse(always(&[libc::SYS_landlock_create_ruleset]), libc::ENOSYS),
-        "nested in Docker with default seccomp" => {
-            refuse(always(&[libc::SYS_clone3]), libc::ENOSYS)?;
-            refuse(always(&DOCKER), libc::EPERM)
-        }
-        // These are conditions of the machine that this tier does not touch, or are set elsewhere.
-        "cgroup v2 not delegated" | "/dev/kvm missing" | "wasm file missing or wrong hash" => Ok(()),
-        "worker binary missing" | "disk full" | "not root" => Ok(()),
-        unknown => Err(format!("the suite does not know the condition `{unknown}`")),
     }
+    Ok(verdict(told))
 }
 
-/// What Docker's own profile refuses to a container without more rights.
-const DOCKER: [i64; 22] = [
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_kexec_load,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_io_uring_setup,
-];
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn always(calls: &[i64]) -> Rules {
-    calls.iter().map(|call| (*call, Vec::new())).collect()
-}
+    use super::*;
 
-fn refuse(rules: Rules, errno: i32) -> Result<(), String> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
-    let action = SeccompAction::Errno(u32::try_from(errno).unwrap_or(1));
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch).map_err(|error| error.to_string())?;
-    let program: seccompiler::BpfProgram =
-        filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
-    apply_filter(&program).map_err(|error| error.to_string())
+    #[test]
+    fn a_refusal_is_no_run_and_a_run_no_refusal() {
+        let ran = json!({"status": "completed", "stdout": "ran\n", "tier": "process", "strength": "process"});
+        let refused = json!({"status": "unsupported", "stdout": "", "reason": "no seccomp here; use a newer kernel"});
+        let runs = Want::Runs(Strength::Process);
+        let refuses = Want::Refused("seccomp");
+        let check = |want, told: &Json, expected: Result<&str, &str>| {
+            let judged = judged(want, TierName::Process, told);
+            assert_eq!(judged.as_deref().map_err(String::as_str), expected);
+        };
+        check(runs, &ran, Ok("runs at process"));
+        check(runs, &refused, Err("it did not run"));
+        check(refuses, &refused, Ok("refused"));
+        check(refuses, &ran, Err("it ran although it can't be locked in"));
+        check(Want::Refused("landlock"), &refused, Err("the refusal does not say what is missing"));
+        check(Want::Runs(Strength::Kernel), &ran, Err("it ran at another strength"));
+        let elsewhere = json!({"status": "completed", "stdout": "ran\n", "tier": "embedded", "strength": "process"});
+        check(runs, &elsewhere, Err("it ran on another tier"));
+    }
 }

@@ -47,7 +47,7 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     round(stage, case, &mut seen, repeat).await?;
     measure::settle(before.processes, measure::descendants).await;
     compare(before, Counts::now(), &mut seen);
-    seen.verdicts.push("ok".to_owned());
+    seen.verdicts.push(if seen.faults.is_empty() { "ok" } else { "grown" }.to_owned());
     Ok(seen)
 }
 
@@ -58,7 +58,7 @@ async fn round(stage: &Stage, case: &Case, seen: &mut Seen, repeat: u64) -> Resu
             let terms = Terms { wall_ms: (wall * 1000.0) as u64, ..Terms::of(case) };
             let code = step.get("run").and_then(Json::as_str).unwrap_or_default();
             let mut session = open(stage, &terms)?;
-            let (outcome, ..) = run(&mut session, Source::new(code)).await?;
+            let (outcome, ..) = run(stage, &mut session, Source::new(code)).await?;
             let struck = outcome.limit.map(|hit| hit.kind);
             if !matches!(struck, Some(LimitKind::Wall | LimitKind::Cpu)) {
                 let told = format!("{} {:?} {:?}", outcome.status.as_str(), outcome.reason, outcome.exception);
