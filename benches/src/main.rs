@@ -10,6 +10,7 @@ mod library;
 mod many;
 mod options;
 mod peers;
+mod process;
 mod report;
 
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use ringfence::CountingAllocator;
 
 use crate::contender::{Contender, Fault};
-use crate::options::Options;
+use crate::options::{Options, Set};
 use crate::report::Row;
 
 #[global_allocator]
@@ -39,10 +40,17 @@ fn run() -> Result<(), Fault> {
     let options = Options::read(std::env::args().skip(1))?;
     let folder = tempfile::tempdir().map_err(Fault::Folder)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Fault::Runtime)?;
-    let mut contenders = library::contenders(&runtime, folder.path())?;
+    let venv = options.venv.as_deref();
+    let mut contenders = match options.set {
+        Set::Core => library::contenders(&runtime, folder.path())?,
+        Set::Process => process::contenders(&runtime, venv)?,
+    };
     contenders.extend(peers::contenders(&options, folder.path())?);
     let mut rows = interleaved(contenders, options.samples)?;
-    rows.extend(many::measure(&runtime, folder.path())?);
+    rows.extend(match options.set {
+        Set::Core => many::measure(&runtime, folder.path())?,
+        Set::Process => process::throughput(&runtime, venv)?,
+    });
     println!("{}", report::table(&rows));
     if let Some(path) = options.results {
         std::fs::write(&path, report::json(&rows)).map_err(|error| Fault::Results(path, error))?;

@@ -6,6 +6,16 @@ use std::path::PathBuf;
 
 use crate::contender::Fault;
 
+/// Which measurements.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Set {
+    /// The embedded tier and what all tiers share.
+    #[default]
+    Core,
+    /// The process tier.
+    Process,
+}
+
 /// What is asked for. A peer that is not named is not measured, and the table says so by its absence.
 #[derive(Default)]
 pub struct Options {
@@ -19,6 +29,10 @@ pub struct Options {
     pub python: Option<PathBuf>,
     /// The built command line.
     pub program: Option<PathBuf>,
+    /// Which measurements.
+    pub set: Set,
+    /// An environment with numpy and pandas.
+    pub venv: Option<PathBuf>,
     /// Where the results go as JSON.
     pub results: Option<PathBuf>,
 }
@@ -35,6 +49,9 @@ impl Options {
                 "--peer-program" => options.peer_program = Some(value.into()),
                 "--python" => options.python = Some(value.into()),
                 "--program" => options.program = Some(value.into()),
+                "--venv" => options.venv = Some(value.into()),
+                "--set" if value == "core" => options.set = Set::Core,
+                "--set" if value == "process" => options.set = Set::Process,
                 "--results" => options.results = Some(value.into()),
                 _ => return Err(Fault::Usage(argument)),
             }

@@ -13,16 +13,24 @@ use crate::workspace::Workspace;
 pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     let mut arguments = Arguments::new(typed);
     let samples = arguments.number("--samples", 300)?;
-    if let Some(other) = arguments.words()?.iter().find(|word| *word != "core") {
-        return Err(Fault::Usage(format!("there is no benchmark `{other}`; there is `core`")));
+    let words = arguments.words()?;
+    if let Some(other) = words.iter().find(|word| !["core", "process"].contains(&word.as_str())) {
+        return Err(Fault::Usage(format!("there is no benchmark `{other}`; there are `core` and `process`")));
     }
+    let set = words.first().map_or("core", String::as_str);
     workspace.build_programs()?;
     let peers = Environment::prepare(workspace, "peers", &workspace.path("benches/requirements.txt"))?;
     let results = workspace.target().join("bench.json");
     let mut command = workspace.command(workspace.program("ringfence-bench"));
     command.arg("--samples").arg(samples.to_string());
-    command.arg("--peer-python").arg(peers.program("python"));
-    command.arg("--peer-program").arg(workspace.path("benches/pydantic_monty_pool.py"));
+    command.arg("--set").arg(set);
+    if set == "process" {
+        let science = Environment::prepare(workspace, "science", &workspace.path("benches/science.txt"))?;
+        command.arg("--venv").arg(science.folder());
+    } else {
+        command.arg("--peer-python").arg(peers.program("python"));
+        command.arg("--peer-program").arg(workspace.path("benches/pydantic_monty_pool.py"));
+    }
     command.arg("--python").arg(interpreter(workspace, &peers)?);
     command.arg("--program").arg(workspace.program("ringfence"));
     command.arg("--results").arg(&results);

@@ -32,6 +32,11 @@ impl Environment {
         Ok(environment)
     }
 
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A program of it.
     pub fn program(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)

@@ -121,7 +121,8 @@ async fn a_kill_ends_every_process_of_a_session() {
     let engine = Arc::new(engine());
     let mut session = session(&engine, "local");
     let handle = session.handle();
-    let started = "import subprocess, time\nsubprocess.Popen(['sleep', '32123'])\nprint('up', flush=True)\ntime.sleep(60)";
+    let started =
+        "import subprocess, time\nsubprocess.Popen(['sleep', '32123'])\nprint('up', flush=True)\ntime.sleep(60)";
     let run = tokio::spawn(async move { session.run(started).await });
     // The switch is pulled while the program sleeps, or before: either way nothing of it is left.
     handle.kill("a test");
@@ -131,7 +132,8 @@ async fn a_kill_ends_every_process_of_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_of_other_programs_is_in_its_place() {
-    let code = "import subprocess, os\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c')\nos.system('echo d')\nprint('e')";
+    let code =
+        "import subprocess, os\nprint('a')\nsubprocess.run(['echo', 'b'])\nprint('c')\nos.system('echo d')\nprint('e')";
     let outcome = run(code).await;
     assert_eq!((outcome.stdout.as_str(), outcome.status), ("a\nb\nc\nd\ne\n", Status::Completed));
 }

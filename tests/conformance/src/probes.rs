@@ -85,7 +85,9 @@ pub async fn unprotected() -> Result<Vec<Row>, String> {
             Some("open") => {}
             Some("open to root") if is_root => {}
             Some(_) => return Row::not_applicable(&name(&probe), "probes", "open to root alone"),
-            None => return Row::not_applicable(&name(&probe), "probes", "closed without protection too, or open in both"),
+            None => {
+                return Row::not_applicable(&name(&probe), "probes", "closed without protection too, or open in both");
+            }
         }
         let faults =
             if told.starts_with("open") { Vec::new() } else { vec![format!("`{}` tells {told}", probe.probe)] };

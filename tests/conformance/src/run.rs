@@ -205,7 +205,10 @@ async fn one(stage: &Stage, suite: &'static str, case: &Case) -> Row {
 
 fn faults(expected: &[&str], case: &Case, seen: &Seen) -> Vec<String> {
     let mut faults = seen.faults.clone();
-    let met = expected.iter().copied().find(|verdict| seen.is(verdict, &case.expected.evidence) || raised_as_wanted(case, seen, verdict));
+    let met = expected
+        .iter()
+        .copied()
+        .find(|verdict| seen.is(verdict, &case.expected.evidence) || raised_as_wanted(case, seen, verdict));
     if met.is_none() {
         faults.push(format!("verdict {}: {}", seen.verdict(), tail(seen)));
     }
