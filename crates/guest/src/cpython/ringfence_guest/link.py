@@ -113,6 +113,16 @@ class Link:
         finally:
             _mask(_SET, held)
 
+    @staticmethod
+    def hold_signals():
+        """Lets no signal handler run in this thread; what was let through before."""
+        return _mask(_BLOCK, _ALL)
+
+    @staticmethod
+    def let_signals(allowed) -> None:
+        """Lets them run again."""
+        _mask(_SET, allowed)
+
     def settle(self) -> None:
         """Between two snippets: a send that an exception interrupted is over."""
         self._pumping = False
@@ -198,15 +208,12 @@ class Link:
         # What was read must not be lost to a signal handler that raises.
         held = _mask(_BLOCK, _ALL)
         try:
-            data = _read(self.fd, _MANY)
-            self._incoming += data
+            self._incoming += _read(self.fd, _MANY) or _end(GONE)
+            self._hand_out()
         except OSError:
-            data = b""
+            _end(GONE)
         finally:
             _mask(_SET, held)
-        if not data:
-            _end(GONE)
-        self._hand_out()
 
     def _hand_out(self) -> None:
         incoming = self._incoming

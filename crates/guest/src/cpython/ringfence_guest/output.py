@@ -212,6 +212,11 @@ class Streams:
         codecs.register_error(_ERRORS, escape)
         self.gather = Gather(link)
 
+    def install(self) -> None:
+        """Once: these streams in the place of the interpreter's own."""
+        _sys.stdout = _sys.__stdout__ = Output(self.gather, 1, "<stdout>")
+        _sys.stderr = _sys.__stderr__ = Output(self.gather, 2, "<stderr>")
+
     def begin(self, stdin: str) -> None:
         """Before each snippet: its input, and streams where the program has none left."""
         given = _TextIOWrapper(_Input(stdin.encode("utf-8")), "utf-8", "surrogateescape")

@@ -29,7 +29,11 @@ for _feature in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _feature).compiler_flag
 _RECURSION = 1000
 
-_compile, _eval, _Expr, _Module, _Expression = compile, eval, ast.Expr, ast.Module, ast.Expression
+VALUE = "__ringfence_value__"
+"""What the last expression is called for a moment, where it is awaited with the rest."""
+
+_Assign, _Name, _Store, _fix, _copy = ast.Assign, ast.Name, ast.Store, ast.fix_missing_locations, ast.copy_location
+_compile, _eval, _Expr, _Expression = compile, eval, ast.Expr, ast.Expression
 _settrace, _gettrace, _setprofile, _getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 _modules = sys.modules
@@ -61,12 +65,20 @@ class Program:
         self.codes = []
         futures = 0
         if body or last is None:
-            tree.body = body
             self.codes.append(_compile(tree, file, "exec", _TOP_LEVEL_AWAIT, True))
             futures = self.codes[0].co_flags & _FUTURES
         if last is not None:
             self.codes.append(_compile(last, file, "eval", _TOP_LEVEL_AWAIT | futures, True))
         self.has_value = last is not None
+        self.awaits = any(code.co_flags & _COROUTINE for code in self.codes)
+        if self.awaits and len(self.codes) == 2:
+            self._join(tree, last.body, file)
+
+    def _join(self, tree, last, file: str) -> None:
+        """Body and last expression as one, so that both run in the same turn of the event loop."""
+        target = _Name(VALUE, _Store())
+        tree.body.append(_fix(_copy(_Assign([target], last), last)))
+        self.codes = [_compile(tree, file, "exec", _TOP_LEVEL_AWAIT, True)]
 
 
 class Runner:
@@ -83,20 +95,21 @@ class Runner:
         self._loop = None
         self._hooks = (None, None)
         self._limit = _get_limit()
+        self._signals = link.hold_signals()
 
     def feed(self, body: bytes) -> None:
-        """Runs one snippet, and tells the host how it ended."""
+        """Runs one snippet, and tells the host how it ended. Signal handlers run only while the program does."""
+        self._calm()
         try:
             frame = self._fed(body)
         except wire.Broken:
             raise
         except BaseException as error:
             frame = self._told(error)
-        self._calm()
         for finish in (self._flush_files, self._streams.flush, self._bridge.settle, self._processes.finish):
             try:
                 finish()
-            except BaseException:  # noqa: S112 - a signal handler of the program's
+            except Exception:  # noqa: S112 - what the program left behind; the host hears of the snippet's end
                 continue
         self._link.settle()
         self._link.send(frame)
@@ -119,7 +132,6 @@ class Runner:
             self._streams.flush()
             frame = self._ended(value)
             del value
-        self._wait_for_others()
         self._shows.figures()
         return frame
 
@@ -147,20 +159,37 @@ class Runner:
         value = None
         _set_limit(self._limit)
         try:
+            self._link.let_signals(self._signals)
             for code in program.codes:
                 _setprofile(self._hooks[1])
                 _settrace(self._hooks[0])
                 value = _eval(code, space)
-                if code.co_flags & _COROUTINE:
+                if program.awaits:
                     value = self._awaited(value)
+            if program.awaits and program.has_value and len(program.codes) == 1:
+                value = space.pop(VALUE, value)
+            self._unhook()
+            self._wait_for_others()
+        except BaseException:
+            # As at the end of a program: the others go on although this thread failed.
+            self._unhook()
+            self._wait_for_others()
+            raise
         finally:
-            self._hooks = (_gettrace(), _getprofile())
+            self._signals = self._link.hold_signals()
             self._limit = _get_limit()
             self._calm()
         return value if program.has_value else None
 
+    def _unhook(self) -> None:
+        """Takes tracing from the program, to give it back with the next snippet."""
+        self._hooks = (_gettrace(), _getprofile())
+        _settrace(None)
+        _setprofile(None)
+
     def _calm(self) -> None:
-        """The driver itself is not traced, and has room to work in."""
+        """The driver itself is not interrupted and not traced, and has room to work in."""
+        self._link.hold_signals()
         _settrace(None)
         _setprofile(None)
         if _get_limit() < _RECURSION:

@@ -69,7 +69,7 @@ def _rehearse(code: str, snippets, streams, main) -> None:
     writer = values.Writer()
     try:
         for part in program.codes:
-            if not part.co_flags & runner._COROUTINE:
+            if not program.awaits:
                 writer.value("value", eval(part, vars(main)))  # noqa: S307 - code of our own
     except Exception as error:
         failure.told(error, snippets, streams)
@@ -162,6 +162,7 @@ def _session(there, declared: list):
     if here not in sys.path:
         sys.path.insert(0, here)
     failure.refresh()
+    streams.install()
     streams.begin("")
     bridge = functions.Bridge(there, streams.flush)
     functions.declare(bridge, declared, main)
