@@ -37,7 +37,8 @@ _compile, _eval, _Expr, _Expression = compile, eval, ast.Expr, ast.Expression
 _settrace, _gettrace, _setprofile, _getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 _modules = sys.modules
-_enumerate, _current, _abspath = threading.enumerate, threading.current_thread, os.path.abspath
+_enumerate, _me = threading.enumerate, threading.get_ident
+_getcwd, _lines = os.getcwd, linecache.cache
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
@@ -141,18 +142,18 @@ class Runner:
         for name, value in source.inputs:
             space[name] = value
         _modules["__main__"] = self._main
-        self._main.__file__ = _abspath(source.file)
+        self._main.__file__ = _absolute(source.file)
 
     def _remember(self, file: str, code: str, program: Program) -> None:
         """Where tracebacks and `inspect` look for the lines."""
         self._snippets.add(file, code, program.codes)
-        self._processes.running(file, code)
+        self._processes.running(self._main.__file__, code)
         plain = code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
         lines = [line + "\n" for line in plain.split("\n")]
         if lines[-1] == "\n":
             lines.pop()
         for name in (file, self._main.__file__):
-            linecache.cache[name] = (len(code), None, lines, name)
+            _lines[name] = (len(code), None, lines, name)
 
     def _execute(self, program: Program):
         space = vars(self._main)
@@ -226,12 +227,12 @@ class Runner:
         # The workers of an executor are asked to stop only when Python ends.
         pools = getattr(_modules.get("concurrent.futures.thread"), "_threads_queues", ())
         managers = getattr(_modules.get("concurrent.futures.process"), "_threads_wakeups", ())
-        for thread in _enumerate():
-            if not thread.daemon and thread is not _current() and thread not in pools and thread not in managers:
+        for thread in _listed(_enumerate):
+            if not thread.daemon and thread.ident != _me() and thread not in pools and thread not in managers:
                 thread.join()
-        multiprocessing = _modules.get("multiprocessing.process")
-        if multiprocessing is not None and not managers:
-            for child in list(multiprocessing._children):
+        if not managers:
+            children = getattr(_modules.get("multiprocessing.process"), "_children", ())
+            for child in _listed(lambda: list(children)):
                 if not child.daemon:
                     child.join()
 
@@ -243,3 +244,20 @@ class Runner:
                     value.flush()
                 except (OSError, ValueError):
                     continue
+
+
+def _listed(ask) -> list:
+    """What a module of Python's lists, or nothing where the program has broken that module."""
+    try:
+        return ask()
+    except Exception:
+        return []
+
+
+def _absolute(file: str) -> str:
+    if file.startswith("/"):
+        return file
+    try:
+        return f"{_getcwd()}/{file}"
+    except OSError:
+        return file

@@ -124,17 +124,24 @@ def _serve(fd: int) -> None:
     kind, body = there.next_frame()
     if kind != wire.SETUP:
         raise Broken
-    serve_next = _session(there, _functions(body)).feed
+    feed = _session(there, _functions(body)).feed
     while True:
         try:
             kind, body = there.next_frame()
-            if kind != wire.FEED:
-                raise Broken
-            serve_next(body)
         except Broken:
             raise
-        except BaseException:  # noqa: S112 - what a signal handler of the program's raises between two snippets
+        except (Exception, KeyboardInterrupt):  # noqa: S112 - what a signal handler of the program's raises between two snippets
             continue
+        if kind != wire.FEED:
+            raise Broken
+        try:
+            feed(body)
+        except Broken:
+            raise
+        except BaseException as error:
+            # The program has broken what the driver stands on. The host hears of the snippet's end all the same.
+            there.settle()
+            there.send(failure.in_short(error))
 
 
 def _functions(body: bytes) -> list:
