@@ -58,9 +58,7 @@ class Link:
         self._fresh_locks()
 
     def _fresh_locks(self) -> None:
-        self._outgoing: collections.deque = _deque()
         self._sending = _RLock()
-        self._pumping = False
         self._change = _RLock()
         self._sleepers: list = []
         self._reader = None
@@ -80,19 +78,12 @@ class Link:
     # --- out ---
 
     def send(self, frame: bytes) -> None:
-        """Sends one frame whole. One that a signal handler sends meanwhile comes after it."""
+        """Sends one frame whole."""
         if not self.alive:
             raise Elsewhere("only the session's first process can speak to the host")
+        # A signal handler of this thread may send too: it comes before or after this frame, never inside.
         with self._sending:
-            self._outgoing.append(frame)
-            if self._pumping:
-                return
-            try:
-                self._pumping = True
-                while self._outgoing:
-                    self._push(self._outgoing.popleft())
-            finally:
-                self._pumping = False
+            self._push(frame)
 
     def _push(self, frame: bytes) -> None:
         self._frames_since_sync = True
@@ -127,8 +118,7 @@ class Link:
         _mask(_SET, allowed)
 
     def settle(self) -> None:
-        """Between two snippets: a send that an exception interrupted is over."""
-        self._pumping = False
+        """Between two snippets: nobody waits any more, and what an exception interrupted is over."""
         if self._reader == _me():
             self._reader = None
         self._wanted.clear()
