@@ -76,8 +76,8 @@ fn a_handler_that_raises_tears_no_frame() {
     guest.check(
         concat!(
             "seen = []\nsignal.signal(signal.SIGALRM, lambda *_: seen.append(same(len(seen))))\n",
-            "while len(seen) < 8:\n    signal.setitimer(signal.ITIMER_REAL, 0.0001 * (len(seen) % 20 + 1))\n",
-            "    before = len(seen)\n    while len(seen) == before: same('x' * 10_000)\n",
+            "while len(seen) < 8:\n    before = len(seen)\n    signal.setitimer(signal.ITIMER_REAL, 0.0001 * (len(seen) % 20 + 1))\n",
+            "    while len(seen) == before: same('x' * 10_000)\n",
             "seen == list(range(8))"
         ),
         "Bool(true)",
