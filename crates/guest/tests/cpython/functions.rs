@@ -60,7 +60,10 @@ fn the_hosts_errors_are_pythons() {
         "try:\n    fails('ApiError')\nexcept RuntimeError as e:\n    r = type(e).__name__\nr",
         "Str(\"ApiError\")",
     );
-    guest.check("await fails_later()", "None");
+    guest.check(
+        "import asyncio\nawait asyncio.gather(later(1), fails_later('KeyError'), return_exceptions=True)\nawait fails_later('KeyError')",
+        "KeyError: 'no luck' @main.py:3 <module> `await fails_later('KeyError')`",
+    );
 }
 
 #[test]

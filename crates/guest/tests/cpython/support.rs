@@ -328,7 +328,7 @@ fn answer(call: &Call) -> Result<Value, GuestError> {
         Err(GuestError { exception: exception.to_owned(), message: message.to_owned() })
     };
     match call.function.as_str() {
-        "fails" => match call.args.first() {
+        "fails" | "fails_later" => match call.args.first() {
             Some(Value::Str(kind)) => fail(kind, "no luck"),
             _ => fail("ValueError", "what?"),
         },

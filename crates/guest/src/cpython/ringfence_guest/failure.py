@@ -68,7 +68,10 @@ class Snippets:
         for codes, source in reversed(self._known):
             if any(_holds(outer, code) for outer in codes):
                 return line_of(source, number)
-        lines = _get_lines(code.co_filename)
+        try:
+            lines = _get_lines(code.co_filename)
+        except Exception:
+            return None
         return cut(lines[number - 1].strip(), _NAME) if 0 < number <= len(lines) else None
 
 
@@ -106,6 +109,11 @@ def told(error: BaseException, snippets: Snippets, streams) -> bytes:
 def out_of_memory() -> bytes:
     """The frame for an exception that there is no memory to tell of."""
     return wire.frame(wire.RAISED, text("MemoryError") + text("") + u32(0) + u32(0) + b"\0\0")
+
+
+def in_short(error: BaseException) -> bytes:
+    """The frame where nothing more can be told."""
+    return wire.frame(wire.RAISED, text(_name(type(error))) + text(cut(_message(error), _NOTE)) + u32(0) + u32(0) + b"\0\0")
 
 
 def not_compiled(error: SyntaxError, source: str, file: str) -> bytes:

@@ -10,11 +10,11 @@ event loop with calls under way watches the descriptor too, and reads where nobo
 from __future__ import annotations
 
 import _signal
+import _thread
 import builtins
 import collections
 import os
 import select
-import threading
 
 from . import wire
 from .wire import Broken, Reader
@@ -34,7 +34,8 @@ _WHOLE = 8 << 10
 _TICK = 0.5
 
 _read, _write, _end, _getpid = os.read, os.write, os._exit, os.getpid
-_me, _select = threading.get_ident, select.select
+_me, _RLock, _new_lock = _thread.get_ident, _thread.RLock, _thread.allocate_lock
+_select, _deque = select.select, collections.deque
 _mask, _BLOCK, _SET = _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.SIG_SETMASK
 _ALL = frozenset(_signal.valid_signals())
 
@@ -53,14 +54,13 @@ class Link:
         self._incoming = bytearray()
         self._numbers = 0
         self._frames_since_sync = False
-        self._inbox: collections.deque = collections.deque()
+        self._inbox: collections.deque = _deque()
         self._fresh_locks()
 
     def _fresh_locks(self) -> None:
-        self._outgoing: collections.deque = collections.deque()
-        self._sending = threading.RLock()
-        self._pumping = False
-        self._change = threading.Condition()
+        self._sending = _RLock()
+        self._change = _RLock()
+        self._sleepers: list = []
         self._reader = None
         self._arrived: dict = {}
         self._wanted: dict = {}
@@ -78,19 +78,12 @@ class Link:
     # --- out ---
 
     def send(self, frame: bytes) -> None:
-        """Sends one frame whole. One that a signal handler sends meanwhile comes after it."""
+        """Sends one frame whole."""
         if not self.alive:
             raise Elsewhere("only the session's first process can speak to the host")
+        # A signal handler of this thread may send too: it comes before or after this frame, never inside.
         with self._sending:
-            self._outgoing.append(frame)
-            if self._pumping:
-                return
-            try:
-                self._pumping = True
-                while self._outgoing:
-                    self._push(self._outgoing.popleft())
-            finally:
-                self._pumping = False
+            self._push(frame)
 
     def _push(self, frame: bytes) -> None:
         self._frames_since_sync = True
@@ -106,16 +99,26 @@ class Link:
 
     def _push_pieces(self, rest: memoryview) -> None:
         """A large frame, which a signal handler that raises must not tear."""
-        held = _mask(_BLOCK, _ALL)
+        held = _mask(_BLOCK, ())
         try:
+            _mask(_BLOCK, _ALL)
             while rest:
                 rest = rest[_write(self.fd, rest) :]
         finally:
             _mask(_SET, held)
 
+    @staticmethod
+    def hold_signals():
+        """Lets no signal handler run in this thread; what was let through before."""
+        return _mask(_BLOCK, _ALL)
+
+    @staticmethod
+    def let_signals(allowed) -> None:
+        """Lets them run again."""
+        _mask(_SET, allowed)
+
     def settle(self) -> None:
-        """Between two snippets: a send that an exception interrupted is over."""
-        self._pumping = False
+        """Between two snippets: nobody waits any more, and what an exception interrupted is over."""
         if self._reader == _me():
             self._reader = None
         self._wanted.clear()
@@ -163,10 +166,17 @@ class Link:
                 if key is INBOX and self._inbox:
                     return None
                 reader = self._reader
+                sleeper = None
                 if reader is not None and reader != _me():
-                    self._change.wait(_TICK)
-                    continue
-                self._reader = _me()
+                    sleeper = _new_lock()
+                    sleeper.acquire()
+                    self._sleepers.append(sleeper)
+                else:
+                    self._reader = _me()
+            if sleeper is not None:
+                # The one who reads wakes the others when it stops.
+                sleeper.acquire(True, _TICK)
+                continue
             try:
                 # An idle session sleeps until there is something for it.
                 _select((self.fd,), (), (), None if key is INBOX else _TICK)
@@ -190,23 +200,23 @@ class Link:
         """`before`: this thread may be in a signal handler that interrupted its own reading."""
         with self._change:
             self._reader = before
-            self._change.notify_all()
+            sleepers, self._sleepers = self._sleepers, []
+            for sleeper in sleepers:
+                sleeper.release()
 
     def _take_in(self) -> None:
         if not _select((self.fd,), (), (), 0)[0]:
             return
         # What was read must not be lost to a signal handler that raises.
-        held = _mask(_BLOCK, _ALL)
+        held = _mask(_BLOCK, ())
         try:
-            data = _read(self.fd, _MANY)
-            self._incoming += data
+            _mask(_BLOCK, _ALL)
+            self._incoming += _read(self.fd, _MANY) or _end(GONE)
+            self._hand_out()
         except OSError:
-            data = b""
+            _end(GONE)
         finally:
             _mask(_SET, held)
-        if not data:
-            _end(GONE)
-        self._hand_out()
 
     def _hand_out(self) -> None:
         incoming = self._incoming

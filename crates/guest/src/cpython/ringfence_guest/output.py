@@ -173,7 +173,7 @@ class Output(io.TextIOWrapper):
 
     def __init__(self, gather: Gather, number: int, name: str) -> None:
         self._bytes = Bytes(gather, number, name)
-        self.mode = "w"
+        self.mode, self.open = "w", True
         super().__init__(_Lines(self._bytes), "utf-8", _ERRORS, "\n", line_buffering=True)
 
     @property
@@ -194,7 +194,13 @@ class Output(io.TextIOWrapper):
     def detach(self):
         """The stream of bytes, for good."""
         _TextIOWrapper.detach(self)
+        self.open = False
         return self._bytes
+
+    def close(self) -> None:
+        """Sends on what was written, and takes no more."""
+        _TextIOWrapper.close(self)
+        self.open = False
 
 
 class _Input(io.BytesIO):
@@ -212,6 +218,11 @@ class Streams:
         codecs.register_error(_ERRORS, escape)
         self.gather = Gather(link)
 
+    def install(self) -> None:
+        """Once: these streams in the place of the interpreter's own."""
+        _sys.stdout = _sys.__stdout__ = Output(self.gather, 1, "<stdout>")
+        _sys.stderr = _sys.__stderr__ = Output(self.gather, 2, "<stderr>")
+
     def begin(self, stdin: str) -> None:
         """Before each snippet: its input, and streams where the program has none left."""
         given = _TextIOWrapper(_Input(stdin.encode("utf-8")), "utf-8", "surrogateescape")
@@ -228,17 +239,32 @@ class Streams:
 
     def flush(self) -> None:
         """Sends on all that was written."""
-        for stream in (getattr(_sys, name, None) for name in ("stdout", "__stdout__", "stderr", "__stderr__")):
-            try:
-                if _usable(stream):
-                    stream.flush()
-            except Exception:  # noqa: S112 - a stream of the program's own: what its flush does is its own affair
+        flushed = None
+        for name in ("stdout", "__stdout__", "stderr", "__stderr__"):
+            stream = getattr(_sys, name, None)
+            if stream is flushed:
                 continue
+            flushed = stream
+            if type(stream) is Output:
+                # Nothing is caught here but what a signal handler raises, and that is the program's.
+                if stream.open:
+                    stream.flush()
+            else:
+                _flush_others(stream)
         self.gather.send()
 
     def note(self, text: str) -> None:
         """Says something on standard error."""
         self.gather.put(2, text.encode("utf-8", "backslashreplace") + b"\n", True)
+
+
+def _flush_others(stream) -> None:
+    """A stream of the program's own: what its flush does is its own affair."""
+    try:
+        if _usable(stream):
+            stream.flush()
+    except Exception:
+        return
 
 
 def _usable(stream: object) -> bool:

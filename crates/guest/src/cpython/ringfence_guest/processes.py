@@ -17,7 +17,7 @@ __builtins__ = dict(vars(builtins))
 
 _STARTERS = ("system", "posix_spawn", "posix_spawnp", "execv", "execve")
 
-_join, _exists, _abspath = os.path.join, os.path.lexists, os.path.abspath
+_exists = os.path.lexists
 _flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _open, _write, _close = os.open, os.write, os.close
 
@@ -54,9 +54,9 @@ class Processes:
         if hasattr(loaded, "_fork_exec"):
             loaded._fork_exec = wrapped
 
-    def running(self, file: str, source: str) -> None:
-        """The snippet that is about to run."""
-        self._script, self._source = _abspath(file), source
+    def running(self, script: str, source: str) -> None:
+        """The snippet that is about to run, and the file that it is taken for."""
+        self._script, self._source = script, source
 
     def before(self) -> None:
         """A process is about to start: all that was printed is with the host first."""

@@ -30,12 +30,17 @@ for _feature in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _feature).compiler_flag
 _RECURSION = 1000
 
-_compile, _eval, _Expr, _Module, _Expression = compile, eval, ast.Expr, ast.Module, ast.Expression
+VALUE = "__ringfence_value__"
+"""What the last expression is called for a moment, where it is awaited with the rest."""
+
+_Assign, _Name, _Store, _fix, _copy = ast.Assign, ast.Name, ast.Store, ast.fix_missing_locations, ast.copy_location
+_compile, _eval, _Expr, _Expression = compile, eval, ast.Expr, ast.Expression
 _settrace, _gettrace, _setprofile, _getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 _modules = sys.modules
 _run_exit_functions = atexit._run_exitfuncs
-_enumerate, _current, _abspath = threading.enumerate, threading.current_thread, os.path.abspath
+_enumerate, _me = threading.enumerate, threading.get_ident
+_getcwd, _lines = os.getcwd, linecache.cache
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
 
@@ -64,12 +69,20 @@ class Program:
         self.codes = []
         futures = 0
         if body or last is None:
-            tree.body = body
             self.codes.append(_compile(tree, file, "exec", _TOP_LEVEL_AWAIT, True))
             futures = self.codes[0].co_flags & _FUTURES
         if last is not None:
             self.codes.append(_compile(last, file, "eval", _TOP_LEVEL_AWAIT | futures, True))
         self.has_value = last is not None
+        self.awaits = any(code.co_flags & _COROUTINE for code in self.codes)
+        if self.awaits and len(self.codes) == 2:
+            self._join(tree, last.body, file)
+
+    def _join(self, tree, last, file: str) -> None:
+        """Body and last expression as one, so that both run in the same turn of the event loop."""
+        target = _Name(VALUE, _Store())
+        tree.body.append(_fix(_copy(_Assign([target], last), last)))
+        self.codes = [_compile(tree, file, "exec", _TOP_LEVEL_AWAIT, True)]
 
 
 class Runner:
@@ -86,20 +99,21 @@ class Runner:
         self._loop = None
         self._hooks = (None, None)
         self._limit = _get_limit()
+        self._signals = link.hold_signals()
 
     def feed(self, body: bytes) -> None:
-        """Runs one snippet, and tells the host how it ended."""
+        """Runs one snippet, and tells the host how it ended. Signal handlers run only while the program does."""
+        self._calm()
         try:
             frame = self._fed(body)
         except wire.Broken:
             raise
         except BaseException as error:
             frame = self._told(error)
-        self._calm()
         for finish in (self._flush_files, self._streams.flush, self._bridge.settle, self._processes.finish):
             try:
                 finish()
-            except BaseException:  # noqa: S112 - a signal handler of the program's
+            except Exception:  # noqa: S112 - what the program left behind; the host hears of the snippet's end
                 continue
         self._link.settle()
         self._link.send(frame)
@@ -122,7 +136,6 @@ class Runner:
             self._streams.flush()
             frame = self._ended(value)
             del value
-        self._wait_for_others()
         if source.last:
             # As at the end of a program: what it left to `atexit`, whose exceptions are printed.
             _run_exit_functions()
@@ -136,38 +149,55 @@ class Runner:
         for name, value in source.inputs:
             space[name] = value
         _modules["__main__"] = self._main
-        self._main.__file__ = _abspath(source.file)
+        self._main.__file__ = _absolute(source.file)
 
     def _remember(self, file: str, code: str, program: Program) -> None:
         """Where tracebacks and `inspect` look for the lines."""
         self._snippets.add(file, code, program.codes)
-        self._processes.running(file, code)
+        self._processes.running(self._main.__file__, code)
         plain = code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
         lines = [line + "\n" for line in plain.split("\n")]
         if lines[-1] == "\n":
             lines.pop()
         for name in (file, self._main.__file__):
-            linecache.cache[name] = (len(code), None, lines, name)
+            _lines[name] = (len(code), None, lines, name)
 
     def _execute(self, program: Program):
         space = vars(self._main)
         value = None
         _set_limit(self._limit)
         try:
+            self._link.let_signals(self._signals)
             for code in program.codes:
                 _setprofile(self._hooks[1])
                 _settrace(self._hooks[0])
                 value = _eval(code, space)
-                if code.co_flags & _COROUTINE:
+                if program.awaits:
                     value = self._awaited(value)
+            if program.awaits and program.has_value and len(program.codes) == 1:
+                value = space.pop(VALUE, value)
+            self._unhook()
+            self._wait_for_others()
+        except BaseException:
+            # As at the end of a program: the others go on although this thread failed.
+            self._unhook()
+            self._wait_for_others()
+            raise
         finally:
-            self._hooks = (_gettrace(), _getprofile())
+            self._signals = self._link.hold_signals()
             self._limit = _get_limit()
             self._calm()
         return value if program.has_value else None
 
+    def _unhook(self) -> None:
+        """Takes tracing from the program, to give it back with the next snippet."""
+        self._hooks = (_gettrace(), _getprofile())
+        _settrace(None)
+        _setprofile(None)
+
     def _calm(self) -> None:
-        """The driver itself is not traced, and has room to work in."""
+        """The driver itself is not interrupted and not traced, and has room to work in."""
+        self._link.hold_signals()
         _settrace(None)
         _setprofile(None)
         if _get_limit() < _RECURSION:
@@ -204,12 +234,12 @@ class Runner:
         # The workers of an executor are asked to stop only when Python ends.
         pools = getattr(_modules.get("concurrent.futures.thread"), "_threads_queues", ())
         managers = getattr(_modules.get("concurrent.futures.process"), "_threads_wakeups", ())
-        for thread in _enumerate():
-            if not thread.daemon and thread is not _current() and thread not in pools and thread not in managers:
+        for thread in _listed(_enumerate):
+            if not thread.daemon and thread.ident != _me() and thread not in pools and thread not in managers:
                 thread.join()
-        multiprocessing = _modules.get("multiprocessing.process")
-        if multiprocessing is not None and not managers:
-            for child in list(multiprocessing._children):
+        if not managers:
+            children = getattr(_modules.get("multiprocessing.process"), "_children", ())
+            for child in _listed(lambda: list(children)):
                 if not child.daemon:
                     child.join()
 
@@ -221,3 +251,20 @@ class Runner:
                     value.flush()
                 except (OSError, ValueError):
                     continue
+
+
+def _listed(ask) -> list:
+    """What a module of Python's lists, or nothing where the program has broken that module."""
+    try:
+        return ask()
+    except Exception:
+        return []
+
+
+def _absolute(file: str) -> str:
+    if file.startswith("/"):
+        return file
+    try:
+        return f"{_getcwd()}/{file}"
+    except OSError:
+        return file

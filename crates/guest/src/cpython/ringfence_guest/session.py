@@ -69,7 +69,7 @@ def _rehearse(code: str, snippets, streams, main) -> None:
     writer = values.Writer()
     try:
         for part in program.codes:
-            if not part.co_flags & runner._COROUTINE:
+            if not program.awaits:
                 writer.value("value", eval(part, vars(main)))  # noqa: S307 - code of our own
     except Exception as error:
         failure.told(error, snippets, streams)
@@ -124,17 +124,24 @@ def _serve(fd: int) -> None:
     kind, body = there.next_frame()
     if kind != wire.SETUP:
         raise Broken
-    serve_next = _session(there, _functions(body)).feed
+    feed = _session(there, _functions(body)).feed
     while True:
         try:
             kind, body = there.next_frame()
-            if kind != wire.FEED:
-                raise Broken
-            serve_next(body)
         except Broken:
             raise
-        except BaseException:  # noqa: S112 - what a signal handler of the program's raises between two snippets
+        except (Exception, KeyboardInterrupt):  # noqa: S112 - what a signal handler of the program's raises between two snippets
             continue
+        if kind != wire.FEED:
+            raise Broken
+        try:
+            feed(body)
+        except Broken:
+            raise
+        except BaseException as error:
+            # The program has broken what the driver stands on. The host hears of the snippet's end all the same.
+            there.settle()
+            there.send(failure.in_short(error))
 
 
 def _functions(body: bytes) -> list:
@@ -162,6 +169,7 @@ def _session(there, declared: list):
     if here not in sys.path:
         sys.path.insert(0, here)
     failure.refresh()
+    streams.install()
     streams.begin("")
     bridge = functions.Bridge(there, streams.flush)
     functions.declare(bridge, declared, main)
