@@ -50,9 +50,10 @@ pub fn judged(outcome: &Outcome, wanted: &str) -> Check {
 /// A harmless program that does what attacks do on the way: it defines, raises, catches, formats, prints and calls every
 /// tool that it may. With what it has to print.
 pub fn program(tools: &[String]) -> (String, String) {
-    let mut code = "def six(n):\n    return n * 6\n\ntry:\n    raise ValueError('control')\nexcept BaseException as e:\n    \
+    let mut code =
+        "def six(n):\n    return n * 6\n\ntry:\n    raise ValueError('control')\nexcept BaseException as e:\n    \
                     print('CONTROL:', type(e).__name__, len([1, 2]), sorted({'b': 1, 'a': 2}), 'x'.join(['1', '2']))\n"
-        .to_owned();
+            .to_owned();
     let mut wanted = "CONTROL: ValueError 2 ['a', 'b'] 1x2\n".to_owned();
     for (call, answer) in tools.iter().filter_map(|tool| call_of(tool)) {
         code.push_str(&format!("print({call})\n"));

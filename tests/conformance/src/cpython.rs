@@ -83,12 +83,7 @@ pub async fn rows(stage: &Stage) -> Result<Vec<Row>, String> {
 }
 
 /// What the tier says. A session that ends is followed by another.
-async fn inside(
-    stage: &Stage,
-    terms: &Terms,
-    session: &mut Session,
-    assertion: &Assertion,
-) -> Result<String, String> {
+async fn inside(stage: &Stage, terms: &Terms, session: &mut Session, assertion: &Assertion) -> Result<String, String> {
     let code = format!("bool({})", assertion.src);
     let (outcome, ..) = run(stage, session, Source::new(code)).await?;
     if !matches!(outcome.status, Status::Completed | Status::Raised) {
@@ -116,7 +111,8 @@ async fn outside(assertions: &[Assertion]) -> Result<Vec<String>, String> {
         .kill_on_drop(true)
         .spawn()
         .map_err(fault)?;
-    let text: String = assertions.iter().map(|one| serde_json::Value::from(one.src.as_str()).to_string() + "\n").collect();
+    let text: String =
+        assertions.iter().map(|one| serde_json::Value::from(one.src.as_str()).to_string() + "\n").collect();
     let mut stdin = child.stdin.take().ok_or("`python3` has no standard input")?;
     let (written, output) = tokio::join!(
         async move {

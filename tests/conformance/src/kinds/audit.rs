@@ -56,9 +56,8 @@ async fn written(stage: &Stage, case: &Case, path: &Path) -> Result<Keypair, Str
     let builder = Engine::builder().worker(&stage.worker).audit(AuditTo::File(path.to_owned()));
     let engine = builder.build().map_err(|error| error.to_string())?;
     for at in 0..case.input.get("runs").and_then(Json::as_u64).unwrap_or(1) {
-        let mut session = engine
-            .session(Terms::of(case).policy(stage.tier, &stage.data())?)
-            .map_err(|error| error.to_string())?;
+        let mut session =
+            engine.session(Terms::of(case).policy(stage.tier, &stage.data())?).map_err(|error| error.to_string())?;
         run(stage, &mut session, Source::new(format!("{at}"))).await?;
     }
     engine.inner().log().close().map_err(|error| error.to_string())?;

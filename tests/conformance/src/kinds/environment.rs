@@ -45,7 +45,7 @@ pub fn wanted(tier: TierName, condition: &str) -> Option<Want> {
         (Embedded, "seccomp filter refused") => Refused("the embedded worker died"),
         (Process, "seccomp filter refused") => Refused("seccomp"),
         (Embedded | Process, "worker binary missing") => Refused("check that the file is there"),
-        (Embedded | Process, "disk full") => Refused("could not be written: no storage space; nothing runs until it can"),
+        (Embedded | Process, "disk full") => Refused("could not be written: No space left on device"),
         (Embedded, "named package missing") => Refused("packages"),
         (Process, "named package missing") => Refused("no_such_package_xyz"),
         // These ask for the tier that is missing: no other is taken instead.

@@ -41,7 +41,8 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     terms.tools.extend(tools.map(texts).unwrap_or_default());
     stage.canaries.forget();
     let session = open(stage, &terms)?;
-    let mut steps = Steps { stage, terms, session, saved: None, lost: false, done: 0, refused: 0, seen: Seen::default() };
+    let mut steps =
+        Steps { stage, terms, session, saved: None, lost: false, done: 0, refused: 0, seen: Seen::default() };
     for step in case.list("steps").iter().filter_map(Json::as_object) {
         if let Some(verdict) = steps.step(step).await? {
             steps.seen.verdicts = vec![verdict];

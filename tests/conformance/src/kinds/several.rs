@@ -58,7 +58,11 @@ pub async fn siblings(stage: &Stage, case: &Case) -> Result<Seen, String> {
         let mut session = open(stage, &terms)?;
         let (outcome, ..) = run(stage, &mut session, Source::new(case.code())).await?;
         if outcome.status != Status::Completed || outcome.stdout.is_empty() {
-            seen.faults.push(format!("a sibling did not complete: {} {:?}", outcome.status.as_str(), outcome.exception));
+            seen.faults.push(format!(
+                "a sibling did not complete: {} {:?}",
+                outcome.status.as_str(),
+                outcome.exception
+            ));
         }
         for line in outcome.stdout.lines() {
             *lines.entry(line.to_owned()).or_default() += 1;
