@@ -6,6 +6,7 @@ use ringfence_types::TierName;
 
 use crate::case::{self, Case, Program};
 use crate::kinds;
+use crate::kinds::python::was_let_in;
 use crate::report::{Report, Row, State};
 use crate::seen::Seen;
 use crate::stage::Stage;
@@ -194,7 +195,11 @@ async fn one(stage: &Stage, suite: &'static str, case: &Case) -> Row {
         return Row::not_applicable(&case.id, suite, "n/a");
     }
     let (verdict, mut faults) = match kinds::play(stage, case).await {
-        Ok(seen) => (seen.verdict(), faults(&expected, case, &seen)),
+        Ok(seen) => {
+            let mut faults = faults(&expected, case, &seen);
+            faults.extend(seen.outcome().and_then(|first| was_let_in(stage.tier, first).err()));
+            (seen.verdict(), faults)
+        }
         Err(why) => ("broken".to_owned(), vec![why]),
     };
     if case.expected.evidence.is_named() {

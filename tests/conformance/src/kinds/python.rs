@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ringfence::Session;
-use ringfence_types::{GuestPath, LimitKind, Outcome, Source, Status, TierName, Value};
+use ringfence_types::{GuestPath, Outcome, Source, Status, TierName, Value};
 use serde_json::Value as Json;
 
 use crate::Check;
@@ -112,15 +112,26 @@ pub async fn run(
     Ok((outcome, started.elapsed(), events))
 }
 
-/// A run belongs to the tier that was asked for; only one that was never let in has none.
+/// A run belongs to the tier that was asked for; only where nothing ran is none named.
 pub fn ran_on(asked: TierName, outcome: &Outcome) -> Check {
+    let ran = outcome.usage.wall_ms > 0.0 || outcome.value.is_some() || !outcome.stdout.is_empty();
     match outcome.tier {
         Some(tier) if tier == asked => Ok(()),
-        None if matches!(outcome.status, Status::Unsupported | Status::Denied) => Ok(()),
-        // A session whose time is over has no cell left.
-        None if outcome.limit.is_some_and(|hit| matches!(hit.kind, LimitKind::Idle | LimitKind::Lifetime)) => Ok(()),
         Some(other) => Err(format!("it ran on the {other} tier, not on {asked}")),
+        // A session that has ended answers so, and a program that can't be parsed.
+        None if !ran => Ok(()),
         None => Err(format!("the outcome `{}` names no tier, not {asked}", outcome.status.as_str())),
+    }
+}
+
+/// The first run of a case is let in, or refused before there is a tier: it can't have met a session's end.
+pub fn was_let_in(asked: TierName, outcome: &Outcome) -> Check {
+    let is_unparsed = outcome.exception.as_ref().is_some_and(|exception| exception.kind == "SyntaxError");
+    match outcome.status {
+        Status::Unsupported | Status::Denied => ran_on(asked, outcome),
+        Status::Raised if is_unparsed => ran_on(asked, outcome),
+        _ if outcome.tier == Some(asked) => Ok(()),
+        status => Err(format!("the outcome `{}` is not of the {asked} tier: {:?}", status.as_str(), outcome.tier)),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Answers to: `kinds`. Must not: take what other programs of the machine do for a leak: only own counts are compared.
 
+use std::time::{Duration, Instant};
+
 use ringfence_types::{LimitKind, Source};
 use serde_json::Value as Json;
 
@@ -12,7 +14,12 @@ use crate::policy::Terms;
 use crate::seen::Seen;
 use crate::stage::Stage;
 
-#[derive(Debug, Clone, Copy)]
+/// How long counts must stand still.
+const REST: Duration = Duration::from_millis(150);
+/// How long they are waited for.
+const LONGEST_REST: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counts {
     processes: usize,
     descriptors: usize,
@@ -43,10 +50,12 @@ pub async fn play(stage: &Stage, case: &Case) -> Result<Seen, String> {
     let mut seen = Seen::default();
     // The first rounds warm the pool.
     round(stage, case, &mut seen, 5).await?;
-    let before = Counts::now();
+    let before = at_rest().await;
     round(stage, case, &mut seen, repeat).await?;
-    measure::settle(before.processes, measure::descendants).await;
-    compare(before, Counts::now(), &mut seen);
+    let after = at_rest().await;
+    for what in grown(before, after) {
+        seen.faults.push(format!("{what} did not return: {before:?} {after:?}"));
+    }
     seen.verdicts.push(if seen.faults.is_empty() { "ok" } else { "grown" }.to_owned());
     Ok(seen)
 }
@@ -69,7 +78,24 @@ async fn round(stage: &Stage, case: &Case, seen: &mut Seen, repeat: u64) -> Resu
     Ok(())
 }
 
-fn compare(before: Counts, after: Counts, seen: &mut Seen) {
+/// The counts once they stay as they are: a pool that is making a worker has one more or less of everything. Memory is
+/// left out: it never stands still.
+async fn at_rest() -> Counts {
+    let still = |counts: Counts| Counts { memory: 0, ..counts };
+    let end = Instant::now() + LONGEST_REST;
+    let mut before = Counts::now();
+    loop {
+        tokio::time::sleep(REST).await;
+        let now = Counts::now();
+        if still(now) == still(before) || Instant::now() > end {
+            return now;
+        }
+        before = now;
+    }
+}
+
+/// What there is more of than before.
+fn grown(before: Counts, after: Counts) -> Vec<&'static str> {
     // A little slack for threads' and allocators' own keeping.
     let room = before.memory / 10 + (8 << 20);
     let grown = [
@@ -81,7 +107,5 @@ fn compare(before: Counts, after: Counts, seen: &mut Seen) {
         ("cgroups", after.groups > before.groups),
         ("memory", after.memory > before.memory + room),
     ];
-    for (what, _) in grown.into_iter().filter(|(_, grown)| *grown) {
-        seen.faults.push(format!("{what} did not return: {before:?} {after:?}"));
-    }
+    grown.into_iter().filter(|(_, grown)| *grown).map(|(what, _)| what).collect()
 }
