@@ -5,7 +5,9 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -35,6 +37,14 @@ impl Control {
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Self(ours), theirs))
+    }
+
+    /// From now on nothing is waited for longer than this, neither to send nor to receive.
+    pub fn be_patient_for(&self, patience: Duration) -> io::Result<()> {
+        for way in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&self.0, way, Some(patience))?;
+        }
+        Ok(())
     }
 
     /// Sends one message.
