@@ -120,6 +120,7 @@ _BY_CODE: dict[str, type[RingfenceError]] = {
     "tier_unavailable": TierUnavailable,
     "audit_failed": AuditFailed,
     "snapshot_refused": SnapshotRefused,
+    "crashed": Crashed,
 }
 
 

@@ -125,6 +125,7 @@ CODES: list[tuple[str, type[Exception]]] = [
     ("denied", ringfence.Denied),
     ("unsupported", ringfence.Unsupported),
     ("tier_unavailable", ringfence.TierUnavailable),
+    ("crashed", ringfence.Crashed),
     ("audit_failed", ringfence.AuditFailed),
     ("snapshot_refused", ringfence.SnapshotRefused),
     ("internal", ringfence.RingfenceError),

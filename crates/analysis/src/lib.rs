@@ -199,12 +199,20 @@ pub fn fit(program: &Program, engine: Engine) -> Fit {
 impl Program {
     /// The top-level modules that are not of the standard library, sorted.
     pub fn packages(&self) -> Vec<&str> {
-        let modules = self.imports.iter().map(|import| top(&import.module));
-        let mut packages: Vec<&str> = modules.filter(|module| !is_stdlib(module)).collect();
-        packages.sort_unstable();
-        packages.dedup();
-        packages
+        packages_of(self.imports.iter())
     }
+
+    /// Those of them that the program can't do without: imports under `try` are left out.
+    pub fn packages_needed(&self) -> Vec<&str> {
+        packages_of(self.imports.iter().filter(|import| !import.guarded))
+    }
+}
+
+fn packages_of<'a>(imports: impl Iterator<Item = &'a Import>) -> Vec<&'a str> {
+    let mut packages: Vec<&str> = imports.map(|import| top(&import.module)).filter(|name| !is_stdlib(name)).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
 }
 
 fn fit_rustpython(program: &Program) -> Fit {

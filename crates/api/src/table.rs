@@ -4,6 +4,7 @@
 //! Must not: have a second copy anywhere; the documents' table is generated from this one.
 
 use ringfence_session::{RunError, SessionError};
+use ringfence_tier::TierFault;
 use ringfence_types::Status;
 
 /// What can go wrong where there is no outcome.
@@ -27,6 +28,8 @@ pub enum Code {
     OutputFailed,
     /// The snapshot was refused.
     SnapshotRefused,
+    /// A cell died or broke the protocol where there is no outcome to say so, such as in an operation on files.
+    Crashed,
     /// A fault of Ringfence itself.
     Internal,
 }
@@ -75,6 +78,7 @@ impl Code {
         Self::AuditFailed,
         Self::OutputFailed,
         Self::SnapshotRefused,
+        Self::Crashed,
         Self::Internal,
     ];
 
@@ -90,6 +94,7 @@ impl Code {
             Self::AuditFailed => row("audit_failed", 7, 500, -32004, "AuditFailed"),
             Self::OutputFailed => row("output_failed", 8, 500, -32603, ""),
             Self::SnapshotRefused => row("snapshot_refused", 2, 400, -32602, "SnapshotRefused"),
+            Self::Crashed => row("crashed", 6, 500, -32603, "Crashed"),
             Self::Internal => row("internal", 6, 500, -32603, "RingfenceError"),
         }
     }
@@ -102,7 +107,7 @@ impl Code {
             SessionError::Audit(_) => Self::AuditFailed,
             SessionError::Snapshot(_) => Self::SnapshotRefused,
             SessionError::Unsupported(_) => Self::Unsupported,
-            SessionError::Tier(_) => Self::TierUnavailable,
+            SessionError::Tier(fault) => Self::of_tier(fault),
             SessionError::Ended(_) => Self::NoSession,
             SessionError::Random(_) => Self::Internal,
         }
@@ -112,6 +117,17 @@ impl Code {
     pub fn of_run(error: &RunError) -> Self {
         match error {
             RunError::Audit(_) => Self::AuditFailed,
+            RunError::Tier(fault) => Self::of_tier(fault),
+            RunError::File(_) | RunError::Mount(_) => Self::BadRequest,
+        }
+    }
+
+    /// The code of a tier's fault.
+    pub fn of_tier(fault: &TierFault) -> Self {
+        match fault {
+            TierFault::Unusable { .. } | TierFault::Open { .. } => Self::TierUnavailable,
+            TierFault::Killed { .. } => Self::NoSession,
+            TierFault::Died { .. } | TierFault::Protocol { .. } | TierFault::TooLarge { .. } => Self::Crashed,
         }
     }
 }
@@ -124,4 +140,30 @@ pub fn exit_code_of_status(status: Status) -> u8 {
 /// The whole table: statuses first, then codes.
 pub fn rows() -> Vec<Row> {
     Status::ALL.into_iter().map(status_row).chain(Code::ALL.into_iter().map(Code::row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_types::TierName;
+
+    use super::*;
+
+    #[test]
+    fn each_fault_of_a_tier_has_its_code() {
+        let (tier, text) = (TierName::Process, String::new);
+        let rows = [
+            (TierFault::Unusable { tier, why: text(), remedy: text() }, "tier_unavailable", 5),
+            (TierFault::Open { tier, why: text() }, "tier_unavailable", 5),
+            (TierFault::Killed { tier }, "no_session", 2),
+            (TierFault::Died { tier }, "crashed", 6),
+            (TierFault::Protocol { tier, why: text() }, "crashed", 6),
+            (TierFault::TooLarge { tier, length: 2, allowed: 1 }, "crashed", 6),
+        ];
+        for (fault, name, exit) in rows {
+            let row = Code::of_tier(&fault).row();
+            assert_eq!((row.name, row.exit), (name, exit), "{fault:?}");
+            assert_eq!(Code::of_session(&SessionError::Tier(fault.clone())), Code::of_tier(&fault));
+            assert_eq!(Code::of_run(&RunError::Tier(fault.clone())), Code::of_tier(&fault));
+        }
+    }
 }

@@ -87,7 +87,7 @@ pub enum Event {
     GrantDenied(GrantDenied),
     /// A tier was chosen for a session.
     TierChosen(TierChosen),
-    /// A program moved to another tier.
+    /// A program moved to another tier or engine.
     TierMoved(TierMoved),
     /// A cell is open.
     CellOpened(CellOpened),
@@ -270,13 +270,17 @@ pub struct TierChosen {
     pub considered: Vec<Considered>,
 }
 
-/// A program moved to another tier.
+/// A program moved to another tier or engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierMoved {
     /// Where it was.
     pub from: TierName,
     /// Where it goes on.
     pub to: TierName,
+    /// The engine it was in, where the tier has several.
+    pub from_engine: Option<String>,
+    /// The engine it goes on in, where the tier has several.
+    pub to_engine: Option<String>,
     /// Why, in one line.
     pub why: String,
 }

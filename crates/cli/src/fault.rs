@@ -9,6 +9,7 @@ use ringfence_api::{Code, exit_code_of_status};
 use ringfence_audit::AuditError;
 use ringfence_policy::PolicyErrors;
 use ringfence_session::{RunError, SessionError};
+use ringfence_tier::TierFault;
 use ringfence_types::{Span, Status};
 
 use crate::root::BuildError;
@@ -57,6 +58,14 @@ impl Fault {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Adds the remedy that a tier names.
+    fn hint_of(self, fault: &TierFault) -> Self {
+        match fault.remedy() {
+            Some(remedy) => self.hint(remedy),
+            None => self,
+        }
     }
 
     /// The exit code.
@@ -108,12 +117,17 @@ impl From<SessionError> for Fault {
         let fault = Self::new(Code::of_session(&error), &error);
         match &error {
             SessionError::Denied(denial) => fault.hint(denial.hint()),
+            SessionError::Tier(tier) => fault.hint_of(tier),
             _ => fault,
         }
     }
 }
 impl From<RunError> for Fault {
     fn from(error: RunError) -> Self {
-        Self::new(Code::of_run(&error), error)
+        let fault = Self::new(Code::of_run(&error), &error);
+        match &error {
+            RunError::Tier(tier) => fault.hint_of(tier),
+            RunError::Audit(_) | RunError::File(_) | RunError::Mount(_) => fault,
+        }
     }
 }

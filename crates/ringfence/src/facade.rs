@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ringfence_bridge::{Approve, HostError, HostFunction, Registry, RegistryError, typed, typed_async};
 use ringfence_policy::Policy;
-use ringfence_session::{Paused, Request, RunError, SessionError, Target, Watch};
+use ringfence_session::{Killing, Paused, Request, RunError, SessionError, Target, Watch};
 use ringfence_types::{Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl Engine {
     }
 
     /// Ends the sessions that `target` names; gives how many.
-    pub fn kill(&self, target: &Target, by: &str) -> usize {
+    pub fn kill(&self, target: &Target, by: impl Into<Killing>) -> usize {
         self.0.kill(target, by)
     }
 

@@ -28,7 +28,7 @@ pub use facade::{Engine, Progress, Session, SessionBuilder};
 pub use ringfence_bridge::{ApprovalRequest, Approve, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
 pub use ringfence_guest::sys::CountingAllocator;
 pub use ringfence_policy::{LimitOverrides, Policy, PolicyErrors};
-pub use ringfence_session::{Handle, Paused, RunError, SessionError, Target};
+pub use ringfence_session::{Handle, Killing, Paused, RunError, SessionError, Target};
 pub use ringfence_types::*;
 
 #[cfg(feature = "cli")]

@@ -1,6 +1,7 @@
 //! Choosing a tier: among the allowed and ready ones at or above the floor, the cheapest that can run the program.
 //!
-//! Answers to: `run`, and `explain`. Must not: fall back to anything weaker than the policy's floor.
+//! Answers to: `session`, and `explain`. Must not: fall back to anything weaker than the policy's floor, or try a tier
+//! that nobody needs: a probe takes its time.
 
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct Candidate {
     pub tier: Arc<dyn Tier>,
     /// The engine, where the tier has several.
     pub engine: Option<Engine>,
+    /// Whether the tier was found to work here, with all that the program needs.
+    tried: bool,
 }
 
 /// What was looked at, and what can be taken, best first.
@@ -23,56 +26,126 @@ pub struct Candidate {
 pub struct Choice {
     /// Every tier that the policy names, with the reason.
     pub considered: Vec<Considered>,
+    /// The first is in use; the others are where a program may move.
     pub(crate) candidates: Vec<Candidate>,
 }
 
-/// Looks at every tier. `wanted` is the engine that the caller insists on.
-pub async fn choose(
-    tiers: &[Arc<dyn Tier>],
-    grant: &Grant,
-    program: Option<&Program>,
-    wanted: Option<Engine>,
-) -> Choice {
+/// What a tier is wanted for.
+#[derive(Clone, Copy)]
+pub struct Wish<'a> {
+    /// What was granted.
+    pub grant: &'a Grant,
+    /// What is to run, where that is known.
+    pub program: Option<&'a Program>,
+    /// The engine that the caller insists on.
+    pub engine: Option<Engine>,
+}
+
+/// How far to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Up to the first tier that fits: nothing dearer is tried.
+    FirstFit,
+    /// At every tier.
+    All,
+}
+
+/// Looks at the tiers, cheapest first.
+pub async fn choose(tiers: &[Arc<dyn Tier>], wish: Wish<'_>, reach: Reach) -> Choice {
     let mut by_cost: Vec<&Arc<dyn Tier>> = tiers.iter().collect();
     by_cost.sort_by_key(|tier| tier.capabilities().cost);
     let mut choice = Choice::default();
+    let mut taken = None;
     for tier in by_cost {
-        match look(tier, grant, program, wanted).await {
-            Ok((engines, why)) => {
-                let one = |engine| Candidate { tier: Arc::clone(tier), engine };
-                choice.candidates.extend(engines.into_iter().map(one));
-                choice.considered.push(Considered { tier: tier.name(), fit: true, why });
+        let (engines, why) = match declared(tier.as_ref(), wish) {
+            Ok(found) => found,
+            Err(why) => {
+                choice.considered.push(Considered { tier: tier.name(), fit: false, why });
+                continue;
             }
-            Err(why) => choice.considered.push(Considered { tier: tier.name(), fit: false, why }),
+        };
+        let one = |tried| move |engine| Candidate { tier: Arc::clone(tier), engine, tried };
+        if let Some(first) = taken.filter(|_| reach == Reach::FirstFit) {
+            choice.candidates.extend(engines.into_iter().map(one(false)));
+            let why = format!("{why}; not tried, since the cheaper `{first}` fits");
+            choice.considered.push(Considered { tier: tier.name(), fit: false, why });
+            continue;
         }
+        let (fit, why) = match tried(tier.as_ref(), wish.grant, wish.program).await {
+            Ok(degraded) => {
+                choice.candidates.extend(engines.into_iter().map(one(true)));
+                taken.get_or_insert(tier.name());
+                (true, format!("{why}{degraded}"))
+            }
+            Err(why) => (false, why),
+        };
+        choice.considered.push(Considered { tier: tier.name(), fit, why });
     }
     let present = |name: &TierName| tiers.iter().any(|tier| tier.name() == *name);
-    for tier in grant.tiers().iter().copied().filter(|name| !present(name)) {
+    for tier in wish.grant.tiers().iter().copied().filter(|name| !present(name)) {
         choice.considered.push(Considered { tier, fit: false, why: "not in this build".to_owned() });
     }
     choice
 }
 
+impl Choice {
+    /// Where `program` can go on after the candidate in use, in `same_tier` only where that is asked. Tries what was
+    /// not tried yet.
+    pub async fn next(&self, grant: &Grant, program: Option<&Program>, same_tier: bool) -> Option<usize> {
+        let current = self.candidates.first()?.tier.name();
+        for (at, candidate) in self.candidates.iter().enumerate().skip(1) {
+            let suits = |engine| program.is_none_or(|program| fit(program, engine) == Fit::Right);
+            if (same_tier && candidate.tier.name() != current) || !candidate.engine.is_none_or(suits) {
+                continue;
+            }
+            if candidate.tried || tried(candidate.tier.as_ref(), grant, program).await.is_ok() {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Gives up the candidates before this one, which is in use from now on.
+    pub fn advance(&mut self, at: usize) -> Option<Candidate> {
+        self.candidates.drain(..at.min(self.candidates.len()));
+        self.candidates.first().cloned()
+    }
+
+    /// Every tier with its reason, in one line.
+    pub fn reasons(&self) -> String {
+        let reasons: Vec<String> = self.considered.iter().map(|row| format!("{}: {}", row.tier, row.why)).collect();
+        reasons.join("; ")
+    }
+}
+
 type Engines = Vec<Option<Engine>>;
 
-async fn look(
-    tier: &Arc<dyn Tier>,
-    grant: &Grant,
-    program: Option<&Program>,
-    wanted: Option<Engine>,
-) -> Result<(Engines, String), String> {
-    if !grant.tiers().contains(&tier.name()) {
+/// Whether what the tier declares is enough: its engines for this, best first, and the reason.
+fn declared(tier: &dyn Tier, wish: Wish<'_>) -> Result<(Engines, String), String> {
+    if !wish.grant.tiers().contains(&tier.name()) {
         return Err("the policy does not allow it".to_owned());
     }
-    enforceable(tier.capabilities(), grant.needs())?;
-    let found = engines(tier.capabilities(), program, wanted)?;
-    match tier.probe().await {
-        Probe::Unusable { why, remedy } => Err(format!("not usable here: {why}; {remedy}")),
-        Probe::Ready(strength) | Probe::Degraded { strength, .. } if strength < grant.floor() => {
-            Err(format!("reaches strength `{strength}` here, and the policy's floor is `{}`", grant.floor()))
-        }
-        Probe::Ready(_) | Probe::Degraded { .. } => Ok(found),
+    enforceable(tier.capabilities(), wish.grant.needs())?;
+    engines(tier.capabilities(), wish)
+}
+
+/// Whether the tier works here and has what the program imports; what does not hold in it is to be told too.
+async fn tried(tier: &dyn Tier, grant: &Grant, program: Option<&Program>) -> Result<String, String> {
+    let (strength, degraded) = match tier.probe().await {
+        Probe::Unusable { why, remedy } => return Err(format!("not usable here: {why}; {remedy}")),
+        Probe::Ready(strength) => (strength, String::new()),
+        Probe::Degraded { strength, missing, remedy } => (strength, format!("; degraded: {missing}; {remedy}")),
+    };
+    if strength < grant.floor() {
+        let floor = grant.floor();
+        return Err(format!("reaches strength `{strength}` here, and the policy's floor is `{floor}`{degraded}"));
     }
+    if let Some(program) = program.filter(|_| tier.capabilities().engines.is_empty())
+        && let Some(missing) = tier.missing(grant, &program.packages_needed()).await
+    {
+        return Err(missing);
+    }
+    Ok(degraded)
 }
 
 /// A section of the policy that a tier can't enforce makes it unfit; it is never ignored.
@@ -96,23 +169,22 @@ fn enforceable(can: &Capabilities, needs: Needs) -> Result<(), String> {
 }
 
 /// The engines of the tier that can run the program, best first, and the reason.
-fn engines(can: &Capabilities, program: Option<&Program>, wanted: Option<Engine>) -> Result<(Engines, String), String> {
-    if let Some(engine) = wanted {
+fn engines(can: &Capabilities, wish: Wish<'_>) -> Result<(Engines, String), String> {
+    if let Some(engine) = wish.engine {
         let has = can.engines.iter().any(|info| info.engine == engine);
         let why = format!("engine `{}`, as asked for", engine.as_str());
         return if has { Ok((vec![Some(engine)], why)) } else { Err(format!("has no engine `{}`", engine.as_str())) };
     }
-    if can.engines.is_empty() {
-        return Ok((vec![None], "runs CPython itself".to_owned()));
-    }
+    let Some(fullest) = can.engines.last() else { return Ok((vec![None], "runs CPython itself".to_owned())) };
+    let Some(program) = wish.program else {
+        let why = format!("engine `{}`, since nothing is known yet of what will run", fullest.engine.as_str());
+        return Ok((vec![Some(fullest.engine)], why));
+    };
     let mut found = Vec::new();
     let mut reasons = Vec::new();
     for info in &can.engines {
-        let last = info.engine == Engine::Rustpython;
-        match program.map_or(Fit::Right, |program| fit(program, info.engine)) {
+        match fit(program, info.engine) {
             Fit::Right => found.push(info.engine),
-            // The fuller engine may try what nobody is sure of; the smaller one may not.
-            Fit::Doubtful { .. } if last => found.push(info.engine),
             Fit::Doubtful { why } => reasons.push(format!("{}: {why}", info.engine.as_str())),
             Fit::Unsupported { feature, line } => {
                 reasons.push(format!("{}: {feature} (line {line})", info.engine.as_str()));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ringfence_tier::Meter;
+use ringfence_tier::{CellUsage, Meter};
 use ringfence_types::{LimitHit, LimitKind, Limits};
 use tokio::time::Instant;
 
@@ -26,6 +26,12 @@ pub struct Deadline {
     /// Time spent waiting for host functions, in waits that are over.
     waited: Duration,
     waiting_since: Option<Instant>,
+    /// Reads the cell that the run is in now.
+    meter: Meter,
+    /// Processor time in the cells that the run left.
+    cpu_left_behind: Duration,
+    /// Peak memory in the cells that the run left.
+    peak_left_behind: u64,
     cpu_before: Duration,
     cpu_read: Option<(Instant, Duration)>,
 }
@@ -42,15 +48,29 @@ impl Deadline {
             started: Instant::now(),
             waited: Duration::ZERO,
             waiting_since: None,
+            meter: meter.clone(),
+            cpu_left_behind: Duration::ZERO,
+            peak_left_behind: 0,
             cpu_before: meter.cpu(),
             cpu_read: None,
         }
     }
 
-    /// The run goes on in another cell, whose clock starts at nothing.
+    /// The run is about to leave its cell: what it used there is kept, since the limit counts over all cells.
+    pub fn leave(&mut self) {
+        let used = self.meter.read();
+        let cpu = used.cpu.saturating_sub(self.cpu_before);
+        self.cpu_left_behind += cpu;
+        self.cpu_before += cpu;
+        self.peak_left_behind = self.peak_left_behind.max(used.peak_memory);
+        self.cpu_read = None;
+    }
+
+    /// The run goes on in another cell.
     pub fn moved(&mut self, meter: &Meter) {
         self.cpu_before = meter.cpu();
         self.cpu_read = None;
+        self.meter = meter.clone();
     }
 
     /// The host itself takes its time, such as for opening another cell: that is not the guest's.
@@ -72,9 +92,10 @@ impl Deadline {
         }
     }
 
-    /// Real time so far, waits included, and processor time so far.
-    pub fn used(&self, meter: Option<&Meter>) -> (Duration, Duration) {
-        (self.started.elapsed(), meter.map(|meter| self.cpu_used(meter)).unwrap_or_default())
+    /// Real time so far, waits included, and what the cells used so far.
+    pub fn used(&self) -> (Duration, CellUsage) {
+        let peak_memory = self.meter.read().peak_memory.max(self.peak_left_behind);
+        (self.started.elapsed(), CellUsage { cpu: self.cpu_used(), peak_memory })
     }
 
     fn counted(&self) -> Duration {
@@ -82,15 +103,15 @@ impl Deadline {
         self.started.elapsed().saturating_sub(self.waited + waiting)
     }
 
-    fn cpu_used(&self, meter: &Meter) -> Duration {
-        meter.cpu().saturating_sub(self.cpu_before)
+    fn cpu_used(&self) -> Duration {
+        self.cpu_left_behind + self.meter.cpu().saturating_sub(self.cpu_before)
     }
 
     /// When to look next, since nothing can have struck before; or the limit that has struck. Of two at once the
     /// processor time is named: it says more.
-    pub fn look(&mut self, meter: &Meter) -> Result<Instant, LimitHit> {
+    pub fn look(&mut self) -> Result<Instant, LimitHit> {
         let (now, counted) = (Instant::now(), self.counted());
-        let cpu = self.cpu_lately(now, meter);
+        let cpu = self.cpu_lately(now);
         let wall_over = self.waiting_since.is_none() && counted >= self.wall;
         if cpu >= self.cpu || (wall_over && cpu >= self.cpu.mul_f64(0.95)) {
             return Err(hit(LimitKind::Cpu, self.cpu, cpu));
@@ -107,11 +128,11 @@ impl Deadline {
         Ok(next.min(self.lifetime_end))
     }
 
-    fn cpu_lately(&mut self, now: Instant, meter: &Meter) -> Duration {
+    fn cpu_lately(&mut self, now: Instant) -> Duration {
         match self.cpu_read {
             Some((read, cpu)) if now.saturating_duration_since(read) < FRESH => cpu,
             _ => {
-                let cpu = self.cpu_used(meter);
+                let cpu = self.cpu_used();
                 self.cpu_read = Some((now, cpu));
                 cpu
             }

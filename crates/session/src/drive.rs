@@ -13,16 +13,15 @@ use ringfence_audit::Event as Record;
 use ringfence_audit::event::TierMoved;
 use ringfence_bridge::{Answered, BridgeFault};
 use ringfence_tier::{Event, TierFault, Turn};
-use ringfence_types::{Call, CallId, GuestError, LimitHit, LimitKind, MimeBundle, Source, Status, Stream, Value};
+use ringfence_types::{
+    Call, CallId, Engine, GuestError, LimitHit, LimitKind, MimeBundle, Source, Status, Stream, Value,
+};
 
 use crate::choose::Candidate;
 use crate::deadline::Deadline;
 use crate::error::{RunError, SessionError};
 use crate::replay::{Diverged, Replay};
-use crate::run::{End, Run, Watch};
-
-const CANT_MOVE: &str = "this needs the engine `rustpython`, and what the session did so far can't be repeated there; \
-                         open the session with that engine";
+use crate::run::{End, Place, Run, Watch, limit_text, plain};
 
 /// One run's driver.
 pub(crate) struct Drive<'r, 'a> {
@@ -50,6 +49,21 @@ enum Next {
     End(End),
 }
 
+/// Why a session does not go on in another cell.
+enum Halt {
+    Log(RunError),
+    /// The other cell can't be opened, or can't be brought to the same place.
+    Lost,
+    /// A kill or a limit struck on the way.
+    End(End),
+}
+
+impl From<RunError> for Halt {
+    fn from(error: RunError) -> Self {
+        Self::Log(error)
+    }
+}
+
 impl<'r, 'a> Drive<'r, 'a> {
     pub fn new(run: &'r mut Run<'a>, pause_at: Option<&'r str>, watch: &'r mut dyn Watch) -> Self {
         Self {
@@ -72,12 +86,15 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
         let first = match source {
             Some(source) => {
-                if let Some(why) = self.outgrown()
-                    && !self.move_before(why).await?
-                {
-                    return Ok(End::Unsupported(CANT_MOVE.to_owned()));
+                if let Some(end) = self.move_before().await? {
+                    return Ok(end);
                 }
-                self.run.session.history.begin(&source);
+                let session = &mut *self.run.session;
+                // Where there is nowhere to move, nothing need be remembered.
+                if session.choice.candidates.len() < 2 {
+                    session.history.give_up();
+                }
+                session.history.begin(&source);
                 self.feed(source)
             }
             None => match self.run.session.restoring.take() {
@@ -94,11 +111,9 @@ impl<'r, 'a> Drive<'r, 'a> {
         Turn::Feed(source)
     }
 
-    /// Why this snippet of a session needs the next engine, where it does and there is one.
+    /// Why this snippet of a session needs another engine than the one it is in.
     fn outgrown(&self) -> Option<String> {
-        let session = &self.run.session;
-        let engine = session.open.as_ref()?.engine?;
-        session.choice.candidates.get(1)?;
+        let engine = self.run.session.open.as_ref()?.engine?;
         match fit(self.run.program.as_ref()?, engine) {
             Fit::Right => None,
             Fit::Unsupported { feature, line } => Some(format!("line {line} needs {feature}")),
@@ -106,44 +121,73 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
-    /// Moves the session to the next engine before a snippet. Whether its past could be repeated there.
-    async fn move_before(&mut self, why: String) -> Result<bool, RunError> {
-        let session = &mut self.run.session;
-        if !session.history.is_whole() {
-            return Ok(false);
+    /// Where the program can go on, tried. The time it takes is the host's.
+    async fn next(&mut self, same_tier: bool) -> Option<usize> {
+        let Run { session, deadline, program, .. } = &mut *self.run;
+        if let Some(deadline) = deadline.as_mut() {
+            deadline.hold();
         }
-        session.choice.candidates.remove(0);
-        let (next, past) = (session.choice.candidates.first().cloned(), session.history.replays());
-        let Some(next) = next else { return Ok(false) };
-        let moved = self.transfer(&next, why, past).await?;
-        if !moved {
-            self.run.session.end(Status::Crashed, None, CANT_MOVE.to_owned());
+        let next = session.choice.next(&session.grant, program.as_ref(), same_tier);
+        let next = session.switch.unless_pulled(next).await.flatten();
+        if let Some(deadline) = deadline.as_mut() {
+            deadline.go_on();
         }
-        Ok(moved)
+        next
     }
 
-    /// Opens a cell of the next engine and repeats what the session did so far.
-    async fn transfer(&mut self, next: &Candidate, why: String, past: Vec<(Source, Replay)>) -> Result<bool, RunError> {
-        let from = self.run.session.open.as_ref().map_or(next.tier.name(), |open| open.tier);
-        self.run.record(Record::TierMoved(TierMoved { from, to: next.tier.name(), why }))?;
+    /// Moves the session to another cell before a snippet that needs it. Gives the run's end where that can't be.
+    async fn move_before(&mut self) -> Result<Option<End>, RunError> {
+        let Some(why) = self.outgrown() else { return Ok(None) };
+        let Some(at) = self.next(false).await else { return Ok(None) };
+        let session = &mut *self.run.session;
+        if !session.history.is_whole() {
+            return Ok(session.choice.candidates.get(at).map(|next| End::Unsupported(cant_move(next))));
+        }
+        let past = session.history.replays();
+        let Some(next) = session.choice.advance(at) else { return Ok(None) };
+        match self.transfer(&next, why, past).await {
+            Ok(()) => {
+                self.arrived();
+                Ok(None)
+            }
+            Err(Halt::Log(error)) => Err(error),
+            Err(Halt::End(end)) => Ok(Some(end)),
+            Err(Halt::Lost) => {
+                self.run.session.end(Status::Crashed, None, cant_move(&next));
+                Ok(Some(End::Unsupported(cant_move(&next))))
+            }
+        }
+    }
+
+    fn arrived(&mut self) {
+        self.run.place = self.run.session.open.as_ref().map(Place::of);
+    }
+
+    /// Opens a cell of another engine or tier and repeats what the session did so far.
+    async fn transfer(&mut self, next: &Candidate, why: String, past: Vec<(Source, Replay)>) -> Result<(), Halt> {
+        let engine = |engine: Option<Engine>| engine.map(|engine| engine.as_str().to_owned());
+        let (from, from_engine) =
+            self.run.session.open.as_ref().map_or((next.tier.name(), None), |open| (open.tier, open.engine));
+        let (from_engine, to, to_engine) = (engine(from_engine), next.tier.name(), engine(next.engine));
+        self.run.record(Record::TierMoved(TierMoved { from, to, from_engine, to_engine, why }))?;
         if let Some(deadline) = &mut self.run.deadline {
+            deadline.leave();
             deadline.hold();
         }
         match self.run.session.open(next).await {
             Ok(()) => {}
-            Err(SessionError::Audit(error)) => return Err(error.into()),
-            Err(_) => return Ok(false),
+            Err(SessionError::Audit(error)) => return Err(RunError::from(error).into()),
+            Err(_) if self.run.session.switch.is_killed() => return Err(Halt::End(self.run.killed())),
+            Err(_) => return Err(Halt::Lost),
         }
         if let (Some(deadline), Some(open)) = (&mut self.run.deadline, &self.run.session.open) {
             deadline.moved(&open.meter);
             deadline.go_on();
         }
         for (source, replay) in past {
-            if !self.repeat(source, replay).await? {
-                return Ok(false);
-            }
+            self.repeat(source, replay).await?;
         }
-        Ok(true)
+        Ok(())
     }
 
     async fn until_end(&mut self, first: Turn) -> Result<End, RunError> {
@@ -183,7 +227,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         let (Some(open), Some(deadline)) = (session.open.as_mut(), deadline.as_mut()) else {
             return Ok(Ok(Step::Killed));
         };
-        let look = match deadline.look(&open.meter) {
+        let look = match deadline.look() {
             Ok(look) => look,
             Err(hit) => return Ok(Ok(Step::Struck(hit))),
         };
@@ -339,16 +383,13 @@ impl<'r, 'a> Drive<'r, 'a> {
         End::Done(value)
     }
 
-    /// A limit that the worker names. It can only speak of what it keeps itself, and only of its own end.
+    /// A limit that the worker names. It can only speak of what its tier says that its cells keep.
     fn inner_limit(&self, kind: LimitKind, reached: u64) -> End {
-        let limits = self.run.session.grant.limits();
-        let allowed = match kind {
-            LimitKind::Memory => limits.memory.bytes(),
-            LimitKind::Cpu => limits.cpu.millis(),
-            LimitKind::Size => ringfence_types::ValueBudget::DEFAULT.bytes as u64,
-            _ => return broke("it named a limit that it does not keep"),
-        };
-        End::Limited(LimitHit { kind, allowed, reached: reached.max(allowed) })
+        match self.run.session.inner_limit(kind, reached) {
+            Some((hit, true)) => End::Limited(hit),
+            Some((hit, false)) => End::Refused(hit, limit_text(&hit)),
+            None => broke("it named a limit that it does not keep"),
+        }
     }
 
     fn paused(&mut self, state: &[u8]) -> Result<End, RunError> {
@@ -374,66 +415,121 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
-    /// What one engine can't do, or does in its own way, the next one may: the run is done again there, with the
-    /// recorded answers, where it does the same things. Otherwise the first engine's end stands.
-    async fn move_on(mut self, end: End) -> Result<End, RunError> {
-        let (End::Unsupported(_) | End::Raised(_)) = &end else { return Ok(end) };
-        let next = self.run.session.choice.candidates.get(1).cloned();
-        let Some(next) = next.filter(|_| self.run.session.history.is_whole()) else { return Ok(end) };
-        let why = match &end {
-            End::Unsupported(why) => why.clone(),
-            _ => "the program raised, and the fuller engine is asked whether it should".to_owned(),
-        };
-        self.run.session.choice.candidates.remove(0);
-        match self.again(&next, why).await? {
-            Some(second) => Ok(second),
-            None => {
-                // The state that the first engine left is gone; what it said of this run stays true.
-                self.run.session.end(Status::Crashed, None, CANT_MOVE.to_owned());
-                Ok(end)
+    /// What one engine can't do, or does in its own way, another may: the run is done again there, with the recorded
+    /// answers, where it does the same things. Otherwise the first engine's end stands. What raised is asked of another
+    /// engine of the same tier only: another tier is no judge of it, and has other files and packages.
+    async fn move_on(mut self, mut end: End) -> Result<End, RunError> {
+        loop {
+            let same_tier = match &end {
+                End::Unsupported(_) => false,
+                End::Raised(_) => true,
+                _ => return Ok(end),
+            };
+            if !self.run.session.history.is_whole() {
+                return Ok(end);
             }
+            let Some(at) = self.next(same_tier).await else { return Ok(end) };
+            let Some(next) = self.run.session.choice.advance(at) else { return Ok(end) };
+            let why = match &end {
+                End::Unsupported(why) => why.clone(),
+                _ => format!("the program raised, and {} is asked whether it should", called(&next)),
+            };
+            end = match self.again(&next, why).await {
+                Ok(second) => second,
+                Err(Halt::Log(error)) => return Err(error),
+                Err(Halt::End(struck)) => return Ok(struck),
+                Err(Halt::Lost) => {
+                    // The state that the first engine left is gone; what it said of this run stays true.
+                    self.run.session.end(Status::Crashed, None, cant_move(&next));
+                    return Ok(end);
+                }
+            };
         }
     }
 
-    /// Brings another cell to the same place and goes on. `None`: it went another way.
-    async fn again(&mut self, next: &Candidate, why: String) -> Result<Option<End>, RunError> {
+    /// Brings another cell to the same place and goes on there.
+    async fn again(&mut self, next: &Candidate, why: String) -> Result<End, Halt> {
         let mut past = self.run.session.history.replays();
-        let Some((source, replay)) = past.pop() else { return Ok(None) };
-        if !self.transfer(next, why, past).await? {
-            return Ok(None);
-        }
+        let Some((source, replay)) = past.pop() else { return Err(Halt::Lost) };
+        self.transfer(next, why, past).await?;
         self.run.session.history.restart();
-        self.run.calls = 0;
+        let calls = std::mem::take(&mut self.run.calls);
         self.replay = replay;
         let feed = self.feed(source);
         let end = self.until_end(feed).await?;
-        Ok(Some(end).filter(|end| *end != diverged() && self.replay.is_over()))
+        let finished = matches!(end, End::Done(_) | End::NoValue(_) | End::Raised(_) | End::Unsupported(_));
+        if end == diverged() || (finished && !self.replay.is_over()) {
+            self.run.calls = calls;
+            return Err(Halt::Lost);
+        }
+        self.arrived();
+        Ok(end)
     }
 
-    /// Repeats an earlier snippet, whose outcome the caller has long had. Whether it did the same.
-    async fn repeat(&mut self, source: Source, mut replay: Replay) -> Result<bool, RunError> {
+    /// Repeats an earlier snippet, whose outcome the caller has long had.
+    async fn repeat(&mut self, source: Source, mut replay: Replay) -> Result<(), Halt> {
         let mut turn = self.feed(source);
         loop {
-            let Ok(step) = self.step(turn).await? else { return Ok(false) };
+            let step = match self.step(turn).await? {
+                Ok(step) => step,
+                Err(_) if self.run.session.switch.is_killed() => return Err(Halt::End(self.run.killed())),
+                Err(_) => return Err(Halt::Lost),
+            };
             turn = match step {
                 Step::Event(Event::Call(call)) => match replay.answer(&call) {
                     Ok(Some(result)) => Turn::Answer(call.id, result),
-                    _ => return Ok(false),
+                    _ => return Err(Halt::Lost),
                 },
                 Step::Event(Event::Print(stream, bytes)) => match replay.printed(stream, &bytes) {
                     Ok([]) => Turn::Continue,
-                    _ => return Ok(false),
+                    _ => return Err(Halt::Lost),
                 },
                 Step::Event(Event::Await(_) | Event::Shown(_)) | Step::Look => Turn::Continue,
-                Step::Event(Event::Done(_) | Event::NoValue(_) | Event::Raised(_)) => return Ok(replay.is_over()),
-                _ => return Ok(false),
+                Step::Event(Event::Done(_) | Event::NoValue(_) | Event::Raised(_)) if replay.is_over() => return Ok(()),
+                Step::Event(Event::Limit(kind, reached)) => return Err(Halt::End(self.lost_to(kind, reached))),
+                Step::Struck(hit) => return Err(Halt::End(End::Limited(hit))),
+                Step::Killed => return Err(Halt::End(self.run.killed())),
+                Step::Event(
+                    Event::Done(_)
+                    | Event::NoValue(_)
+                    | Event::Raised(_)
+                    | Event::Unsupported(..)
+                    | Event::Snapshotted(_)
+                    | Event::Restored
+                    | Event::Filed(_),
+                )
+                | Step::Answered(_) => return Err(Halt::Lost),
             };
+        }
+    }
+
+    /// A limit in the middle of a repetition: half of the past is no place to go on from, whatever the cell outlives.
+    fn lost_to(&self, kind: LimitKind, reached: u64) -> End {
+        match self.inner_limit(kind, reached) {
+            End::Refused(hit, _) => End::Limited(hit),
+            end => end,
         }
     }
 }
 
+/// What a candidate is called in a message.
+fn called(candidate: &Candidate) -> String {
+    match candidate.engine {
+        Some(engine) => format!("engine `{}`", engine.as_str()),
+        None => format!("the `{}` tier", candidate.tier.name()),
+    }
+}
+
+fn cant_move(next: &Candidate) -> String {
+    let (what, remedy) = match next.engine {
+        Some(engine) => (format!("the engine `{}`", engine.as_str()), "open the session with that engine"),
+        None => (called(next), "open a session whose policy names that tier alone in `[isolation] tiers`"),
+    };
+    format!("this needs {what}, and what the session did so far can't be repeated there; {remedy}")
+}
+
 fn unsupported(feature: &str, line: Option<u32>) -> String {
-    let feature: String = feature.chars().filter(|c| !c.is_control()).take(200).collect();
+    let feature = plain(feature);
     match line {
         Some(line) => format!("line {line} needs {feature}, which the engine does not have"),
         None => format!("the program needs {feature}, which the engine does not have"),

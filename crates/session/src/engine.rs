@@ -12,10 +12,10 @@ use ringfence_policy::{Ask, Denial, Grant, Policy};
 use ringfence_tier::{Capabilities, Probe, Tier};
 use ringfence_types::{Engine as Interpreter, SessionId, Tenant, TierName};
 
-use crate::choose::{Choice, choose};
+use crate::choose::{Choice, Reach, Wish, choose};
 use crate::error::SessionError;
 use crate::idle::Resting;
-use crate::kill::{Running, Table, Target};
+use crate::kill::{Killing, Running, Table, Target};
 use crate::seal::{self, SnapshotKey};
 use crate::session::{Opening, Session};
 
@@ -136,7 +136,8 @@ impl Engine {
         let ask = Ask { tenant: request.tenant, session, functions: request.functions.specs() };
         let grant = request.policy.decide(&ask)?;
         let program = analyze(code).map_err(|fault| SessionError::Unsupported(fault.to_string()))?;
-        Ok(choose(&self.0.tiers, &grant, Some(&program), request.engine).await)
+        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine };
+        Ok(choose(&self.0.tiers, wish, Reach::All).await)
     }
 
     /// Gets every tier ready ahead of the first session. Does not wait.
@@ -155,7 +156,7 @@ impl Engine {
     }
 
     /// Ends the sessions that `target` names, at once; gives how many.
-    pub fn kill(&self, target: &Target, by: &str) -> usize {
+    pub fn kill(&self, target: &Target, by: impl Into<Killing>) -> usize {
         self.0.table.kill(target, by)
     }
 

@@ -55,6 +55,15 @@ pub enum RunError {
     /// The audit log can't be written: the run was ended, and no outcome may leave.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// The tier that was chosen opens no cell: nothing of the run began, and the session stays.
+    #[error(transparent)]
+    Tier(#[from] TierFault),
+    /// A file that the caller put in is not taken: nothing of the run began, and the session stays.
+    #[error(transparent)]
+    File(#[from] FileFault),
+    /// A mount can't be put into the cell: nothing of the run began, and the session stays.
+    #[error(transparent)]
+    Mount(#[from] MountError),
 }
 
 impl From<BridgeFault> for RunError {
@@ -68,6 +77,9 @@ impl From<RunError> for SessionError {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Audit(error) => Self::Audit(error),
+            RunError::Tier(fault) => Self::Tier(fault),
+            RunError::File(fault) => Self::File(fault),
+            RunError::Mount(error) => Self::Mount(error),
         }
     }
 }

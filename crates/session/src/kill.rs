@@ -3,6 +3,8 @@
 //! Answers to: `kill`, `ps`, and the holds. Must not: wait for a guest.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,12 +13,33 @@ use ringfence_tier::Killer;
 use ringfence_types::{RunId, SessionId, Tenant, TierName};
 use tokio::sync::Notify;
 
+/// Who ends a session, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Killing {
+    /// Who: `` `ringfence kill` ``, a tenant's administrator, a rule.
+    pub by: String,
+    /// Why, in one line.
+    pub reason: Option<String>,
+}
+
+impl From<&str> for Killing {
+    fn from(by: &str) -> Self {
+        Self { by: by.to_owned(), reason: None }
+    }
+}
+impl fmt::Display for Killing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        write!(f, "ended by {}{reason}", self.by)
+    }
+}
+
 /// Ends one session: its cell, and the run that waits for it.
 #[derive(Debug, Default)]
 pub struct KillSwitch {
     killed: AtomicBool,
     given_up: AtomicBool,
-    by: Mutex<Option<String>>,
+    by: Mutex<Option<Killing>>,
     cell: Mutex<Option<Killer>>,
     notify: Notify,
 }
@@ -27,8 +50,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl KillSwitch {
     /// Ends the session. The first to do so is remembered.
-    pub fn kill(&self, by: &str) {
-        locked(&self.by).get_or_insert_with(|| by.to_owned());
+    pub fn kill(&self, by: impl Into<Killing>) {
+        locked(&self.by).get_or_insert_with(|| by.into());
         self.killed.store(true, Ordering::SeqCst);
         if let Some(cell) = locked(&self.cell).as_ref() {
             cell.kill();
@@ -63,9 +86,18 @@ impl KillSwitch {
         self.killed.load(Ordering::SeqCst)
     }
 
-    /// Who pulled it.
-    pub fn by(&self) -> String {
-        locked(&self.by).clone().unwrap_or_else(|| "the host".to_owned())
+    /// Who pulled it, and why.
+    pub fn by(&self) -> Killing {
+        locked(&self.by).clone().unwrap_or_else(|| "the host".into())
+    }
+
+    /// What comes of `work`; `None` where the switch is pulled first.
+    pub async fn unless_pulled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.pulled() => None,
+            done = work => Some(done),
+        }
     }
 
     /// Waits until it is pulled.
@@ -177,7 +209,8 @@ impl Table {
     }
 
     /// Ends every session that `target` names; gives how many.
-    pub fn kill(&self, target: &Target, by: &str) -> usize {
+    pub fn kill(&self, target: &Target, by: impl Into<Killing>) -> usize {
+        let by = by.into();
         let switches: Vec<Arc<KillSwitch>> = {
             let table = locked(&self.0);
             let meant = table.iter().filter(|(session, entry)| match target {
@@ -189,7 +222,7 @@ impl Table {
             });
             meant.map(|(_, entry)| Arc::clone(&entry.switch)).collect()
         };
-        switches.iter().for_each(|switch| switch.kill(by));
+        switches.iter().for_each(|switch| switch.kill(by.clone()));
         switches.len()
     }
 

@@ -4,10 +4,14 @@
 
 use std::collections::VecDeque;
 
+use ringfence_bridge::weigh;
 use ringfence_types::{Call, GuestError, Source, Stream, Value};
 
-/// The most bytes of sources and answers that are remembered.
-const MOST_BYTES: usize = 8 << 20;
+/// The most bytes that are remembered, of sources, inputs, calls, answers and output.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// What each thing that is remembered counts for beside its bytes.
+const EACH: u64 = 64;
 
 /// One call and its answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +26,8 @@ struct Answered {
 #[derive(Debug, Clone, Default)]
 pub struct History {
     runs: Vec<Past>,
-    bytes: usize,
+    bytes: u64,
+    given_up: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -36,15 +41,25 @@ struct Past {
 impl History {
     /// A snippet begins.
     pub fn begin(&mut self, source: &Source) {
-        self.bytes += source.code.len() + source.stdin.len();
-        self.runs.push(Past { source: source.clone(), answers: Vec::new(), stdout: Vec::new(), stderr: Vec::new() });
+        let texts = source.code.len() + source.stdin.len() + source.file.len();
+        let inputs: u64 = source.inputs.iter().map(|(name, value)| name.len() as u64 + weigh(value)).sum();
+        if self.holds(texts as u64 + inputs) {
+            let (stdout, stderr) = (Vec::new(), Vec::new());
+            self.runs.push(Past { source: source.clone(), answers: Vec::new(), stdout, stderr });
+        }
     }
 
     /// A call of the snippet under way got this answer.
     pub fn answered(&mut self, call: &Call, result: &Result<Value, GuestError>) {
-        // An answer's encoding is bounded; 4 KiB stands for an ordinary one.
-        self.bytes += 4096;
-        if let (true, Some(past)) = (self.is_whole(), self.runs.last_mut()) {
+        if self.given_up {
+            return;
+        }
+        let result_bytes = result.as_ref().map_or_else(|error| error.message.len() as u64, weigh);
+        let args: u64 = call.args.iter().map(weigh).sum();
+        let kwargs: u64 = call.kwargs.iter().map(|(name, value)| name.len() as u64 + weigh(value)).sum();
+        if self.holds(call.function.len() as u64 + args + kwargs + result_bytes)
+            && let Some(past) = self.runs.last_mut()
+        {
             past.answers.push(Answered {
                 function: call.function.clone(),
                 args: call.args.clone(),
@@ -56,8 +71,9 @@ impl History {
 
     /// The snippet under way printed this.
     pub fn printed(&mut self, stream: Stream, bytes: &[u8]) {
-        self.bytes += bytes.len();
-        if let (true, Some(past)) = (self.is_whole(), self.runs.last_mut()) {
+        if self.holds(bytes.len() as u64)
+            && let Some(past) = self.runs.last_mut()
+        {
             match stream {
                 Stream::Stdout => past.stdout.extend_from_slice(bytes),
                 Stream::Stderr => past.stderr.extend_from_slice(bytes),
@@ -65,14 +81,25 @@ impl History {
         }
     }
 
-    /// Something happened that can't be done again, such as a file put in from outside.
+    /// Counts something; whether it still fits and is to be kept.
+    fn holds(&mut self, bytes: u64) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes).saturating_add(EACH);
+        if self.bytes > MOST_BYTES {
+            self.give_up();
+        }
+        !self.given_up
+    }
+
+    /// Something happened that can't be done again, such as a file put in from outside, or there is nowhere to do it
+    /// again: nothing is kept from now on.
     pub fn give_up(&mut self) {
-        self.bytes = usize::MAX / 2;
+        self.given_up = true;
+        self.runs = Vec::new();
     }
 
     /// Whether nothing had to be left out: only then can it be replayed.
     pub fn is_whole(&self) -> bool {
-        self.bytes <= MOST_BYTES
+        !self.given_up
     }
 
     /// The snippets to feed again, in order; the last is the one under way.
@@ -90,7 +117,8 @@ impl History {
             .collect()
     }
 
-    /// The snippet under way starts again from nothing in another engine.
+    /// The snippet under way starts again from nothing in another engine. What is let go still counts: a program that
+    /// moves twice has done more.
     pub fn restart(&mut self) {
         if let Some(past) = self.runs.last_mut() {
             past.answers.clear();

@@ -3,11 +3,12 @@
 //! Answers to: `session`. Must not: let an outcome leave before the closing record is written.
 
 use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze_in};
-use ringfence_audit::event::{RunClosed, RunStarted, TierChosen};
+use ringfence_audit::event::{RunClosed, RunStarted};
 use ringfence_audit::{Event, Scope};
+use ringfence_tier::TierFault;
 use ringfence_types::{
-    AuditSpan, Call, GuestException, LimitHit, LimitKind, MimeBundle, Outcome, RunId, Source, Status, Stream,
-    TraceFrame, Usage, Value,
+    AuditSpan, Call, Engine, GuestException, LimitHit, LimitKind, Limits, MimeBundle, Outcome, RunId, Source, Status,
+    Stream, Strength, TierName, TraceFrame, Usage, Value, ValueBudget,
 };
 
 use crate::deadline::Deadline;
@@ -16,7 +17,7 @@ use crate::engine::random;
 use crate::error::{RunError, SessionError};
 use crate::exception::bounded;
 use crate::output::Output;
-use crate::session::Session;
+use crate::session::{Ended, Open, Session};
 
 /// Who watches a run while it goes on.
 pub trait Watch: Send {
@@ -63,8 +64,10 @@ pub(crate) enum End {
     Raised(GuestException),
     Denied(String),
     Limited(LimitHit),
-    /// Too large to be looked at: nothing of it ran, and the session goes on.
+    /// A limit that the session outlives: a program too large to be looked at, or one that the cell keeps by itself.
     Refused(LimitHit, String),
+    /// The session ended before this run began.
+    Over(Ended),
     Unsupported(String),
     Killed(String),
     Cancelled(String),
@@ -80,8 +83,9 @@ pub(crate) async fn run(
     watch: &mut dyn Watch,
 ) -> Result<Paused, RunError> {
     let mut run = Run::begin(session)?;
-    let end = match run.ready(source.as_ref()).await? {
-        Err(end) => end,
+    let end = match run.ready(source.as_ref()).await {
+        Err(NotReady::End(end)) => end,
+        Err(NotReady::Error(error)) => return Err(run.fail(error)),
         Ok(()) => {
             run.record(Event::RunStarted(started(source.as_ref(), run.session)))?;
             Drive::new(&mut run, pause_at, watch).go(source).await?
@@ -97,6 +101,37 @@ fn started(source: Option<&Source>, session: &Session) -> RunStarted {
     RunStarted::of(&source)
 }
 
+/// Why nothing of a run began.
+enum NotReady {
+    End(End),
+    Error(RunError),
+}
+
+impl From<RunError> for NotReady {
+    fn from(error: RunError) -> Self {
+        Self::Error(error)
+    }
+}
+impl From<End> for NotReady {
+    fn from(end: End) -> Self {
+        Self::End(end)
+    }
+}
+
+/// Where a program ran.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    tier: TierName,
+    engine: Option<Engine>,
+    strength: Strength,
+}
+
+impl Place {
+    pub fn of(open: &Open) -> Self {
+        Self { tier: open.tier, engine: open.engine, strength: open.strength }
+    }
+}
+
 /// One run under way. Dropped before its end, it is cancelled.
 pub(crate) struct Run<'a> {
     pub session: &'a mut Session,
@@ -107,6 +142,8 @@ pub(crate) struct Run<'a> {
     pub shown: Vec<MimeBundle>,
     pub calls: u32,
     pub program: Option<Program>,
+    /// Where it runs; it stays what it was where a move comes to nothing.
+    pub place: Option<Place>,
     first: Option<u64>,
     last: Option<u64>,
     closed: bool,
@@ -130,6 +167,7 @@ impl<'a> Run<'a> {
             shown: Vec::new(),
             calls: 0,
             program: None,
+            place: None,
             first: None,
             last: None,
             closed: false,
@@ -138,63 +176,71 @@ impl<'a> Run<'a> {
 
     pub fn record(&mut self, event: Event) -> Result<(), RunError> {
         let number = self.session.engine.record(&self.scope, event)?;
-        self.first.get_or_insert(number);
-        self.last = Some(number);
+        self.recorded(number);
         Ok(())
     }
 
+    fn recorded(&mut self, number: u64) {
+        self.first.get_or_insert(number);
+        self.last = Some(number);
+    }
+
     /// Everything before the first turn: the session may run, a tier is chosen, a cell is open.
-    async fn ready(&mut self, source: Option<&Source>) -> Result<Result<(), End>, RunError> {
+    async fn ready(&mut self, source: Option<&Source>) -> Result<(), NotReady> {
         self.session.expire();
         if let Some(ended) = self.session.ended.clone() {
-            let reason = format!("the session has ended: {}; open a new one", ended.reason);
-            return Ok(Err(match (ended.status, ended.limit) {
-                (Status::Limited, Some(limit)) => End::Limited(limit),
-                (Status::Killed, _) => End::Killed(reason),
-                (Status::Cancelled, _) => End::Cancelled(reason),
-                _ => End::Crashed(reason),
-            }));
+            return Err(End::Over(ended).into());
         }
         if let Some(target) = self.session.engine.holds().on_tenant(self.session.grant.tenant()) {
-            return Ok(Err(End::Denied(format!("a kill switch is set on `{target}`"))));
+            return Err(End::Denied(format!("a kill switch is set on `{target}`")).into());
         }
         match source {
-            Some(source) if self.session.open.is_none() => self.choose_and_open(source).await,
-            Some(source) => Ok(program(source, self.session).map(|program| self.program = Some(program))),
-            None if self.session.restoring.is_some() => Ok(Ok(())),
-            None => Ok(Err(End::Denied("there is no run to go on with".to_owned()))),
+            Some(source) => {
+                let program = program(source, self.session)?;
+                if self.session.open.is_none() {
+                    self.choose_and_open(&program).await?;
+                }
+                self.program = Some(program);
+            }
+            None if self.session.restoring.is_some() => {}
+            None => return Err(End::Denied("there is no run to go on with".to_owned()).into()),
         }
+        self.place = self.session.open.as_ref().map(Place::of);
+        Ok(())
     }
 
-    async fn choose_and_open(&mut self, source: &Source) -> Result<Result<(), End>, RunError> {
-        let program = match program(source, self.session) {
-            Ok(program) => program,
-            Err(end) => return Ok(Err(end)),
-        };
-        let session = &mut *self.session;
-        let tiers = session.engine.0.tiers.clone();
-        session.choice = crate::choose::choose(&tiers, &session.grant, Some(&program), session.wanted).await;
-        let candidate = session.choice.candidates.first().cloned();
-        let chosen = TierChosen {
-            tier: candidate.as_ref().map(|candidate| candidate.tier.name()),
-            engine: candidate.as_ref().and_then(|candidate| candidate.engine).map(|engine| engine.as_str().to_owned()),
-            considered: session.choice.considered.clone(),
-        };
-        self.record(Event::TierChosen(chosen))?;
-        let Some(candidate) = candidate else { return Ok(Err(End::Unsupported(self.why_none()))) };
-        self.program = Some(program);
-        match self.session.open(&candidate).await {
-            Ok(()) => Ok(Ok(())),
-            Err(SessionError::Audit(error)) => Err(RunError::Audit(error)),
-            Err(_) if self.session.switch.is_killed() => Ok(Err(self.killed())),
-            Err(error) => Ok(Err(End::Crashed(error.to_string()))),
+    async fn choose_and_open(&mut self, program: &Program) -> Result<(), NotReady> {
+        let chosen = self.session.choose_and_open(&self.scope, Some(program)).await.map_err(RunError::from)?;
+        if let Some(number) = chosen.record {
+            self.recorded(number);
         }
+        chosen.opened.map_err(|error| match error {
+            SessionError::Unsupported(why) => End::Unsupported(why).into(),
+            SessionError::Tier(fault @ (TierFault::Unusable { .. } | TierFault::Open { .. })) => {
+                RunError::Tier(fault).into()
+            }
+            SessionError::File(fault) => RunError::File(fault).into(),
+            SessionError::Mount(error) => RunError::Mount(error).into(),
+            SessionError::Audit(error) => RunError::Audit(error).into(),
+            _ if self.session.switch.is_killed() => self.killed().into(),
+            other => End::Crashed(other.to_string()).into(),
+        })
     }
 
-    fn why_none(&self) -> String {
-        let reasons: Vec<String> =
-            self.session.choice.considered.iter().map(|row| format!("{}: {}", row.tier, row.why)).collect();
-        format!("no allowed tier can run the program ({})", reasons.join("; "))
+    /// Closes a run of which nothing began, and of which there is no outcome.
+    fn fail(mut self, error: RunError) -> RunError {
+        if matches!(error, RunError::Audit(_)) {
+            return error;
+        }
+        let (usage, reason) = (Usage::default(), Some(error.to_string()));
+        let detail = RunClosed { status: Status::Unsupported, usage, limit: None, exception: None, reason };
+        match self.record(Event::RunClosed(detail)) {
+            Ok(()) => {
+                self.closed = true;
+                error
+            }
+            Err(unwritable) => unwritable,
+        }
     }
 
     /// The end of a run whose switch was pulled.
@@ -202,7 +248,7 @@ impl<'a> Run<'a> {
         if self.session.switch.is_given_up() {
             return End::Cancelled(GIVEN_UP.to_owned());
         }
-        End::Killed(format!("ended by {}", self.session.switch.by()))
+        End::Killed(self.session.switch.by().to_string())
     }
 
     /// Writes the closing record, then gives the outcome.
@@ -214,12 +260,11 @@ impl<'a> Run<'a> {
                 outcome.reason.clone().unwrap_or_else(|| format!("an earlier run was {}", outcome.status.as_str()));
             self.session.end(outcome.status, outcome.limit, why);
         }
-        if let End::Limited(hit) | End::Refused(hit, _) = &end {
+        if let End::Refused(hit, _) = &end {
             self.record(Event::LimitStruck(*hit))?;
         }
-        if let End::Killed(by) = &end {
-            let killed = ringfence_audit::event::Killed { by: by.clone(), reason: None };
-            self.record(Event::Killed(killed))?;
+        if let Some(event) = self.session.end_to_record() {
+            self.record(event)?;
         }
         self.record(Event::RunClosed(closed(&outcome)))?;
         self.closed = true;
@@ -231,12 +276,11 @@ impl<'a> Run<'a> {
     }
 
     fn usage(&self) -> Usage {
-        let meter = self.session.open.as_ref().map(|open| open.meter.clone());
-        let (wall, cpu) = self.deadline.as_ref().map(|deadline| deadline.used(meter.as_ref())).unwrap_or_default();
+        let (wall, cells) = self.deadline.as_ref().map(Deadline::used).unwrap_or_default();
         Usage {
             wall_ms: wall.as_secs_f64() * 1e3,
-            cpu_ms: cpu.as_secs_f64() * 1e3,
-            peak_memory: meter.map(|meter| meter.read().peak_memory).unwrap_or_default(),
+            cpu_ms: cells.cpu.as_secs_f64() * 1e3,
+            peak_memory: cells.peak_memory,
             host_calls: self.calls,
             output_bytes: self.output.total(),
         }
@@ -245,13 +289,13 @@ impl<'a> Run<'a> {
     fn outcome(&mut self, end: &End, usage: Usage) -> Outcome {
         let output = std::mem::replace(&mut self.output, Output::new(0));
         let (stdout, stderr, dropped) = output.finish();
-        let open = self.session.open.as_ref();
+        let place = self.place;
         let mut outcome = Outcome {
             run_id: self.id.clone(),
             session: self.session.grant.session().clone(),
-            tier: open.map(|open| open.tier),
-            strength: open.map(|open| open.strength),
-            engine: open.and_then(|open| open.engine).map(|engine| engine.as_str().to_owned()),
+            tier: place.map(|place| place.tier),
+            strength: place.map(|place| place.strength),
+            engine: place.and_then(|place| place.engine).map(|engine| engine.as_str().to_owned()),
             status: Status::Completed,
             value: None,
             shown: std::mem::take(&mut self.shown),
@@ -283,6 +327,10 @@ impl<'a> Run<'a> {
                 outcome.limit = Some(*hit);
                 (Status::Limited, Some(why.clone()))
             }
+            End::Over(ended) => {
+                outcome.limit = ended.limit;
+                (ended.status, Some(format!("the session has ended: {}; open a new one", ended.reason)))
+            }
             End::Denied(why) => (Status::Denied, Some(why.clone())),
             End::Unsupported(why) => (Status::Unsupported, Some(why.clone())),
             End::Killed(why) => (Status::Killed, Some(why.clone())),
@@ -297,14 +345,36 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What the policy allows of one kind.
+pub(crate) fn allowed(limits: &Limits, kind: LimitKind) -> u64 {
+    match kind {
+        LimitKind::Wall => limits.wall.millis(),
+        LimitKind::Cpu => limits.cpu.millis(),
+        LimitKind::Memory => limits.memory.bytes(),
+        LimitKind::Output => limits.output.bytes(),
+        LimitKind::Processes => limits.processes.into(),
+        LimitKind::OpenFiles => limits.open_files.into(),
+        LimitKind::Disk => limits.disk.bytes(),
+        LimitKind::HostCalls => limits.host_calls.into(),
+        LimitKind::Idle => limits.idle.millis(),
+        LimitKind::Lifetime => limits.lifetime.millis(),
+        LimitKind::Size => ValueBudget::DEFAULT.bytes as u64,
+    }
+}
+
 /// One line that names the limit, what was allowed, and where it is set.
-fn limit_text(hit: &LimitHit) -> String {
+pub(crate) fn limit_text(hit: &LimitHit) -> String {
     let unit = match hit.kind {
         LimitKind::Wall | LimitKind::Cpu | LimitKind::Idle | LimitKind::Lifetime => " ms",
         LimitKind::Memory | LimitKind::Output | LimitKind::Disk | LimitKind::Size => " bytes",
         LimitKind::Processes | LimitKind::OpenFiles | LimitKind::HostCalls => "",
     };
     format!("the limit on {} struck: {}{unit} allowed", hit.kind, hit.allowed)
+}
+
+/// What a guest calls something, made fit to be shown: no control characters, and short.
+pub(crate) fn plain(feature: &str) -> String {
+    feature.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 fn closed(outcome: &Outcome) -> RunClosed {

@@ -5,22 +5,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ringfence_audit::event::{CellOpened, EnforcementLevel, EnforcementLine, SessionClosed, Snapshot};
-use ringfence_audit::{Event, Scope, sha256_hex};
+use ringfence_analysis::Program;
+use ringfence_audit::event::{Killed, SessionClosed, Snapshot, TierChosen};
+use ringfence_audit::{AuditError, Event, Scope, sha256_hex};
 use ringfence_bridge::Bridge;
 use ringfence_policy::Grant;
-use ringfence_tier::{Cell, Enforced, Enforcement, Event as CellEvent, Meter, TierFault, Turn};
+use ringfence_tier::{Cell, Event as CellEvent, Meter, Tier, TierFault, Turn};
 use ringfence_types::{
     Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome, SessionId,
     Source, Status, Strength, TierName,
 };
 use tokio::time::Instant;
 
-use crate::choose::{Candidate, Choice, choose};
+use crate::choose::{Candidate, Choice, Reach, Wish, choose};
 use crate::engine::{Engine, scope_of};
 use crate::error::{RunError, SessionError};
-use crate::kill::KillSwitch;
+use crate::kill::{KillSwitch, Killing};
 use crate::mounts;
+use crate::opening;
 use crate::replay::History;
 use crate::run::{self, Paused, Watch};
 use crate::seal::{self, Bound};
@@ -57,17 +59,26 @@ pub struct Session {
 pub(crate) struct Open {
     pub cell: Box<dyn Cell>,
     pub meter: Meter,
+    pub home: Arc<dyn Tier>,
     pub tier: TierName,
     pub engine: Option<Interpreter>,
     pub strength: Strength,
 }
 
 /// How a session that can't go on came to its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
     pub status: Status,
     pub limit: Option<LimitHit>,
     pub reason: String,
+    recorded: bool,
+}
+
+/// What came of choosing a tier and opening a cell.
+pub(crate) struct Chosen {
+    /// The number of the record of the choice; absent where the session was ended before there was one.
+    pub record: Option<u64>,
+    pub opened: Result<(), SessionError>,
 }
 
 /// Ends a session from any thread, also while it runs.
@@ -83,7 +94,7 @@ impl Handle {
         &self.session
     }
     /// Ends the session: the run under way gets an outcome `killed`.
-    pub fn kill(&self, by: &str) {
+    pub fn kill(&self, by: impl Into<Killing>) {
         self.switch.kill(by);
     }
     /// Gives the run under way up and ends the session: the run gets an outcome `cancelled`, with all it did so far.
@@ -153,17 +164,33 @@ impl Session {
     /// Writes the state down, between snippets. The bytes are under seal.
     pub async fn snapshot(&mut self) -> Result<Vec<u8>, SessionError> {
         self.usable()?;
-        let Some(engine) = self.open.as_ref().and_then(|open| open.engine) else {
+        let Some(open) = self.open.as_ref() else {
             return Err(SessionError::Unsupported("a session that ran nothing has no state to write down".to_owned()));
         };
+        let Some(engine) = open.engine else { return Err(self.lacks("snapshots")) };
         match self.step(Turn::Snapshot).await? {
             CellEvent::Snapshotted(state) => Ok(self.sealed(engine, false, &state)?),
-            CellEvent::Unsupported(feature, _) => Err(SessionError::Unsupported(format!(
-                "the engine `{}` has no {feature}; open the session with the engine `monty`",
-                engine.as_str()
-            ))),
+            CellEvent::Unsupported(feature, _) => Err(self.lacks(&feature)),
             _ => Err(self.broken("it answered a snapshot with something else")),
         }
+    }
+
+    /// That the cell can't do something; where that is to be written down, which engines of its tier can.
+    fn lacks(&self, feature: &str) -> SessionError {
+        let feature = run::plain(feature);
+        let Some(open) = &self.open else { return SessionError::Unsupported(feature) };
+        let Some(engine) = open.engine else {
+            return SessionError::Unsupported(format!("the `{}` tier has no {feature}", open.tier));
+        };
+        let mut text = format!("the engine `{}` has no {feature}", engine.as_str());
+        let engines = &open.home.capabilities().engines;
+        let snapshots = |wanted: bool| engines.iter().filter(move |info| info.snapshot == wanted);
+        if snapshots(false).any(|info| info.engine == engine)
+            && let Some(other) = snapshots(true).next()
+        {
+            text.push_str(&format!("; open the session with the engine `{}`", other.engine.as_str()));
+        }
+        SessionError::Unsupported(text)
     }
 
     pub(crate) fn sealed(&self, engine: Interpreter, mid_run: bool, state: &[u8]) -> Result<Vec<u8>, RunError> {
@@ -176,20 +203,16 @@ impl Session {
 
     /// Takes up a state whose seal was found whole.
     pub(crate) async fn take_up(&mut self, bound: Bound, state: Vec<u8>) -> Result<(), SessionError> {
-        self.choice = choose(&self.engine.0.tiers, &self.grant, None, Some(bound.engine)).await;
-        let candidate = self.choice.candidates.first().cloned();
-        let Some(candidate) = candidate else {
-            return Err(SessionError::Unsupported("no allowed tier can take this snapshot up".to_owned()));
-        };
         self.history.give_up();
-        self.open(&candidate).await?;
+        let scope = self.scope.clone();
+        self.choose_and_open(&scope, None).await?.opened?;
         if bound.mid_run {
             self.restoring = Some((bound.engine, state));
             return Ok(());
         }
         match self.step(Turn::Restore(bound.engine, state)).await? {
             CellEvent::Restored => Ok(()),
-            CellEvent::Unsupported(feature, _) => Err(SessionError::Unsupported(feature)),
+            CellEvent::Unsupported(feature, _) => Err(self.lacks(&feature)),
             _ => Err(self.broken("it answered a restore with something else")),
         }
     }
@@ -238,46 +261,93 @@ impl Session {
     async fn file(&mut self, op: FileOp) -> Result<FileReply, SessionError> {
         self.usable()?;
         if self.open.is_none() {
-            let wanted = self.wanted.or(Some(Interpreter::Rustpython));
-            self.choice = choose(&self.engine.0.tiers, &self.grant, None, wanted).await;
-            let candidate = self.choice.candidates.first().cloned();
-            let candidate =
-                candidate.ok_or_else(|| SessionError::Unsupported("no allowed tier has files".to_owned()))?;
-            self.open(&candidate).await?;
+            let scope = self.scope.clone();
+            self.choose_and_open(&scope, None).await?.opened?;
         }
         match self.step(Turn::Files(op)).await? {
             CellEvent::Filed(FileReply::Fault(fault)) => Err(fault.into()),
             CellEvent::Filed(reply) => Ok(reply),
+            CellEvent::Unsupported(feature, _) => Err(self.lacks(&feature)),
             _ => Err(self.broken("it answered a file operation with something else")),
         }
     }
 
-    /// Opens a cell in place of the one there is, records what holds in it, and puts the files in.
+    /// Chooses a tier for `program`, or for what is not known yet, records the choice, and opens a cell there.
+    pub(crate) async fn choose_and_open(
+        &mut self,
+        scope: &Scope,
+        program: Option<&Program>,
+    ) -> Result<Chosen, AuditError> {
+        let wish = Wish { grant: &self.grant, program, engine: self.wanted };
+        let choosing = choose(&self.engine.0.tiers, wish, Reach::FirstFit);
+        let Some(choice) = self.switch.unless_pulled(choosing).await else {
+            return Ok(Chosen { record: None, opened: Err(self.over()) });
+        };
+        self.choice = choice;
+        let candidate = self.choice.candidates.first().cloned();
+        let chosen = TierChosen {
+            tier: candidate.as_ref().map(|candidate| candidate.tier.name()),
+            engine: candidate.as_ref().and_then(|candidate| candidate.engine).map(|engine| engine.as_str().to_owned()),
+            considered: self.choice.considered.clone(),
+        };
+        let record = Some(self.engine.record(scope, Event::TierChosen(chosen))?);
+        let Some(candidate) = candidate else {
+            let what = if program.is_some() { "run the program" } else { "be used" };
+            let why = format!("no allowed tier can {what} ({})", self.choice.reasons());
+            return Ok(Chosen { record, opened: Err(SessionError::Unsupported(why)) });
+        };
+        match self.open(&candidate).await {
+            Err(SessionError::Audit(error)) => Err(error),
+            opened => Ok(Chosen { record, opened }),
+        }
+    }
+
+    /// Opens a cell in place of the one there is, records what holds in it, and puts the files in. Where that fails no
+    /// cell is left: a half-filled one is no place to run in.
     pub(crate) async fn open(&mut self, candidate: &Candidate) -> Result<(), SessionError> {
         self.open = None;
-        let cell = candidate.tier.open(&self.grant, candidate.engine).await?;
+        let Some(cell) = opening::open(candidate, &self.grant, &self.switch).await else { return Err(self.over()) };
+        let (cell, tier) = (cell?, candidate.tier.name());
         let enforced = cell.enforced().clone();
-        if enforced.strength < self.grant.floor() {
-            let why = format!("it reached strength `{}` only", enforced.strength);
-            return Err(TierFault::Open { tier: candidate.tier.name(), why }.into());
-        }
         self.switch.arm(cell.killer());
-        self.engine.record(&self.scope, opened(candidate.tier.name(), &enforced))?;
-        self.engine.0.table.set_tier(self.id(), candidate.tier.name());
-        self.open = Some(Open {
+        self.engine.record(&self.scope, opening::record(tier, &enforced))?;
+        let mut open = Open {
             meter: cell.meter(),
-            tier: candidate.tier.name(),
+            home: Arc::clone(&candidate.tier),
+            tier,
             engine: candidate.engine,
             strength: enforced.strength,
             cell,
-        });
-        let mut files = mounts::read(&self.grant)?;
+        };
+        self.fill(&mut open).await?;
+        if open.home.capabilities().acts_outside_the_bridge(self.grant.needs()) {
+            self.history.give_up();
+        }
+        self.engine.0.table.set_tier(self.id(), tier);
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Puts mounts and staged files into a fresh cell.
+    async fn fill(&mut self, open: &mut Open) -> Result<(), SessionError> {
+        let bound = open.home.capabilities().mounts_bound;
+        let mut files = if bound { Vec::new() } else { mounts::read(&self.grant)? };
         files.extend(self.staged.iter().cloned());
+        let patience = self.grant.limits().wall.duration();
         for op in files {
-            match self.step(Turn::Files(op)).await? {
-                CellEvent::Filed(FileReply::Done) => {}
-                CellEvent::Filed(FileReply::Fault(fault)) => return Err(fault.into()),
-                _ => return Err(self.broken("it answered a file operation with something else")),
+            match answered(open, Turn::Files(op), patience).await {
+                Ok(CellEvent::Filed(FileReply::Done)) => {}
+                Ok(CellEvent::Filed(FileReply::Fault(fault))) => return Err(fault.into()),
+                Ok(CellEvent::Unsupported(feature, _)) => {
+                    let why = format!("the `{}` tier has no {}", open.tier, run::plain(&feature));
+                    return Err(SessionError::Unsupported(why));
+                }
+                Ok(_) => {
+                    let why = "it answered a file operation with something else".to_owned();
+                    return Err(TierFault::Protocol { tier: open.tier, why }.into());
+                }
+                Err(_) if self.switch.is_killed() => return Err(self.over()),
+                Err(fault) => return Err(fault.into()),
             }
         }
         Ok(())
@@ -285,15 +355,38 @@ impl Session {
 
     /// A turn outside a run, such as a file operation: answered at once, or the cell is not trusted any more.
     async fn step(&mut self, turn: Turn) -> Result<CellEvent, SessionError> {
-        let Some(open) = self.open.as_mut() else { return Err(SessionError::Ended("it has no cell".to_owned())) };
         let patience = self.grant.limits().wall.duration();
-        let fault = match tokio::time::timeout(patience, open.cell.step(turn)).await {
-            Ok(Ok(event)) => return Ok(event),
-            Ok(Err(fault)) => fault,
-            Err(_) => TierFault::Protocol { tier: open.tier, why: "it did not answer in time".to_owned() },
+        let Some(open) = self.open.as_mut() else { return Err(SessionError::Ended("it has no cell".to_owned())) };
+        let fault = match answered(open, turn, patience).await {
+            Ok(CellEvent::Limit(kind, reached)) => return Err(self.limited(kind, reached)),
+            Ok(event) => return Ok(event),
+            Err(fault) => fault,
         };
+        if self.switch.is_killed() {
+            return Err(self.over());
+        }
         self.end(Status::Crashed, None, fault.to_string());
         Err(fault.into())
+    }
+
+    /// A limit that the cell names, and whether the cell is gone; `None` where its tier does not declare it.
+    pub(crate) fn inner_limit(&self, kind: LimitKind, reached: u64) -> Option<(LimitHit, bool)> {
+        let declared = self.open.as_ref()?.home.capabilities().inner_limits;
+        let limit = declared.iter().find(|limit| limit.kind == kind)?;
+        let allowed = run::allowed(self.grant.limits(), kind);
+        Some((LimitHit { kind, allowed, reached: reached.max(allowed) }, limit.fatal))
+    }
+
+    fn limited(&mut self, kind: LimitKind, reached: u64) -> SessionError {
+        let Some((hit, fatal)) = self.inner_limit(kind, reached) else {
+            return self.broken("it named a limit that it does not keep");
+        };
+        let why = run::limit_text(&hit);
+        if !fatal {
+            return SessionError::Unsupported(why);
+        }
+        self.end(Status::Limited, Some(hit), why.clone());
+        SessionError::Ended(why)
     }
 
     fn broken(&mut self, why: &str) -> SessionError {
@@ -306,11 +399,40 @@ impl Session {
     /// The session can't go on: its cell is destroyed.
     pub(crate) fn end(&mut self, status: Status, limit: Option<LimitHit>, reason: String) {
         self.open = None;
-        self.ended.get_or_insert(Ended { status, limit, reason });
+        self.ended.get_or_insert(Ended { status, limit, reason, recorded: false });
+    }
+
+    /// What is still to be recorded of the session's end: the kill or the limit, once.
+    pub(crate) fn end_to_record(&mut self) -> Option<Event> {
+        let ended = self.ended.as_mut().filter(|ended| !ended.recorded)?;
+        ended.recorded = true;
+        match ended.status {
+            Status::Killed => {
+                let Killing { by, reason } = self.switch.by();
+                Some(Event::Killed(Killed { by, reason }))
+            }
+            Status::Limited => ended.limit.map(Event::LimitStruck),
+            _ => None,
+        }
+    }
+
+    fn record_end(&mut self) -> Result<(), AuditError> {
+        match self.end_to_record() {
+            Some(event) => self.engine.record(&self.scope, event).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a session whose switch was pulled.
+    fn over(&mut self) -> SessionError {
+        self.expire();
+        let reason = self.ended.as_ref().map_or_else(|| self.switch.by().to_string(), |ended| ended.reason.clone());
+        SessionError::Ended(reason)
     }
 
     fn usable(&mut self) -> Result<(), SessionError> {
         self.expire();
+        self.record_end()?;
         match &self.ended {
             Some(ended) => Err(SessionError::Ended(ended.reason.clone())),
             None => Ok(()),
@@ -326,7 +448,7 @@ impl Session {
         } else if self.switch.is_given_up() {
             self.end(Status::Cancelled, None, run::GIVEN_UP.to_owned());
         } else if self.switch.is_killed() {
-            self.end(Status::Killed, None, format!("ended by {}", self.switch.by()));
+            self.end(Status::Killed, None, self.switch.by().to_string());
         } else if idle >= limits.idle.duration() {
             let hit = LimitHit { kind: LimitKind::Idle, allowed: limits.idle.millis(), reached: millis(idle) };
             self.end(Status::Limited, Some(hit), "nobody fed the session for too long".to_owned());
@@ -362,25 +484,20 @@ impl Drop for Session {
         self.busy();
         self.open = None;
         self.engine.0.table.remove(self.grant.session());
+        if self.switch.is_killed() {
+            self.expire();
+        }
         let reason =
             self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
         // A log that can't be written has failed for good; every later run says so.
+        let _ = self.record_end();
         let _ = self.engine.record(&self.scope, Event::SessionClosed(SessionClosed { reason, runs: self.runs }));
     }
 }
 
-fn opened(tier: TierName, enforcement: &Enforcement) -> Event {
-    let line = |line: &ringfence_tier::EnforcementLine| {
-        let (level, why) = match &line.level {
-            Enforced::Full => (EnforcementLevel::Full, None),
-            Enforced::Partial(why) => (EnforcementLevel::Partial, Some(why.clone())),
-            Enforced::None(why) => (EnforcementLevel::None, Some(why.clone())),
-        };
-        EnforcementLine { what: line.what.to_owned(), level, why }
-    };
-    Event::CellOpened(CellOpened {
-        tier,
-        strength: enforcement.strength,
-        enforcement: enforcement.lines.iter().map(line).collect(),
-    })
+/// A turn outside a run, which is answered soon or not at all.
+async fn answered(open: &mut Open, turn: Turn, patience: std::time::Duration) -> Result<CellEvent, TierFault> {
+    tokio::time::timeout(patience, open.cell.step(turn))
+        .await
+        .unwrap_or_else(|_| Err(TierFault::Protocol { tier: open.tier, why: "it did not answer in time".to_owned() }))
 }

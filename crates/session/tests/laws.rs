@@ -124,9 +124,31 @@ async fn a_run_happens_in_this_order() {
 
 #[tokio::test]
 async fn without_a_grant_nothing_is_opened() {
-    let lines = one_run(TraceSink::new, "version = 1\n[isolation]\ntiers = [\"microvm\"]\n").await;
-    assert_eq!(place(&lines, "open"), None);
+    // The guard names a parameter that the declared function does not have: the request is denied.
+    let lines = one_run(TraceSink::new, "version = 1\n[functions.f]\narguments.to = { format = \"email\" }\n").await;
+    let want = [
+        "record log_opened",
+        "record grant_denied",
+        "record checkpoint",
+        "error policy guards argument `to` of host function `f`, which has no such parameter",
+    ];
+    assert_eq!(lines, want);
     assert!(opened_after_grant(&lines));
+}
+
+#[tokio::test]
+async fn where_no_tier_is_allowed_nothing_is_opened() {
+    let lines = one_run(TraceSink::new, "version = 1\n[isolation]\ntiers = [\"microvm\"]\n").await;
+    let want = [
+        "record log_opened",
+        "record granted",
+        "record tier_chosen",
+        "record run_closed",
+        "outcome unsupported",
+        "record session_closed",
+        "record checkpoint",
+    ];
+    assert_eq!(lines, want);
 }
 
 #[tokio::test]

@@ -4,14 +4,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence_policy::Grant;
 use ringfence_tier::{
-    Boxed, Capabilities, Cell, Enforcement, EngineInfo, Event, Killer, Meter, Probe, Tier, TierFault, Turn,
+    Boxed, Capabilities, Cell, Enforcement, EngineInfo, Event, InnerLimit, Killer, Meter, Probe, Tier, TierFault, Turn,
 };
-use ringfence_types::{Engine, Strength, TierName};
+use ringfence_types::{Engine, LimitKind, Strength, TierName};
 use tokio::sync::Notify;
 
 use crate::Trace;
@@ -23,6 +23,8 @@ pub enum Reply {
     Event(Event),
     /// This event, when the turn is an answer; until then the cell says nothing.
     AfterAnswer(Event),
+    /// This event, after so much processor time.
+    Busy(Duration, Event),
     /// This event, now and at every later turn.
     Forever(Event),
     /// This fault.
@@ -31,30 +33,52 @@ pub enum Reply {
     Hang,
 }
 
-/// A tier that plays one script in each of its cells.
+/// A tier that plays one script in each cell of an engine.
 pub struct FakeTier {
     capabilities: Capabilities,
     probe: Probe,
-    script: Vec<Reply>,
+    /// Put behind `probe` and `open` in the trace; empty where the test has one tier.
+    label: String,
+    scripts: Vec<(Option<Engine>, Vec<Reply>)>,
+    opening: Option<TierFault>,
+    hangs: bool,
+    lacks: Vec<String>,
     trace: Trace,
 }
 
 impl FakeTier {
     /// A tier called `embedded` of strength `process`, with an engine that can be snapshotted.
     pub fn new(trace: &Trace, script: Vec<Reply>) -> Self {
-        let engines = vec![EngineInfo { engine: Engine::Monty, version: "0", snapshot: true }];
         let capabilities = Capabilities {
-            tier: TierName::Embedded,
-            cost: 1,
-            strength: Strength::Process,
-            engines,
+            engines: vec![EngineInfo { engine: Engine::Monty, version: "0", snapshot: true }],
             workspace: true,
             mounts_ro: true,
-            mounts_rw: false,
-            network: false,
-            packages: false,
+            inner_limits: &INNER_LIMITS,
+            ..Capabilities::closed(TierName::Embedded, 1, Strength::Process)
         };
-        Self { capabilities, probe: Probe::Ready(Strength::Process), script, trace: trace.clone() }
+        let tier = Self::named(TierName::Embedded, capabilities, trace);
+        Self { label: String::new(), ..tier }.playing(None, script)
+    }
+
+    /// A tier of this name that can do this. Its cells have nothing to say before they are given a script.
+    pub fn named(name: TierName, capabilities: Capabilities, trace: &Trace) -> Self {
+        Self {
+            probe: Probe::Ready(capabilities.strength),
+            capabilities: Capabilities { tier: name, ..capabilities },
+            label: format!(" {name}"),
+            scripts: Vec::new(),
+            opening: None,
+            hangs: false,
+            lacks: Vec::new(),
+            trace: trace.clone(),
+        }
+    }
+
+    /// The same tier, whose cells play this where they are opened for `engine`; `None`: for any that has no script.
+    #[must_use]
+    pub fn playing(mut self, engine: Option<Engine>, script: Vec<Reply>) -> Self {
+        self.scripts.push((engine, script));
+        self
     }
 
     /// The same tier, with this finding of its probe.
@@ -62,7 +86,35 @@ impl FakeTier {
     pub fn probing(self, probe: Probe) -> Self {
         Self { probe, ..self }
     }
+
+    /// The same tier, which opens no cell.
+    #[must_use]
+    pub fn failing(self, fault: TierFault) -> Self {
+        Self { opening: Some(fault), ..self }
+    }
+
+    /// The same tier, which never comes to an end of opening a cell.
+    #[must_use]
+    pub fn hanging(self) -> Self {
+        Self { hangs: true, ..self }
+    }
+
+    /// The same tier, without this package.
+    #[must_use]
+    pub fn lacking(mut self, package: &str) -> Self {
+        self.lacks.push(package.to_owned());
+        self
+    }
+
+    fn script(&self, engine: Option<Engine>) -> VecDeque<Reply> {
+        let of = |wanted: Option<Engine>| self.scripts.iter().find(|(engine, _)| *engine == wanted);
+        of(engine).or_else(|| of(None)).map(|(_, script)| script.iter().cloned().collect()).unwrap_or_default()
+    }
 }
+
+/// What a fake cell keeps itself.
+const INNER_LIMITS: [InnerLimit; 3] =
+    [InnerLimit::fatal(LimitKind::Memory), InnerLimit::fatal(LimitKind::Cpu), InnerLimit::fatal(LimitKind::Size)];
 
 impl Tier for FakeTier {
     fn name(&self) -> TierName {
@@ -74,19 +126,39 @@ impl Tier for FakeTier {
     }
 
     fn probe(&self) -> Boxed<'_, Probe> {
+        if !self.label.is_empty() {
+            self.trace.add(format!("probe{}", self.label));
+        }
         Box::pin(async { self.probe.clone() })
     }
 
-    fn open<'a>(&'a self, _: &'a Grant, _: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
-        self.trace.add("open");
+    fn missing<'a>(&'a self, _: &'a Grant, packages: &'a [&'a str]) -> Boxed<'a, Option<String>> {
+        let lacked = packages.iter().find(|package| self.lacks.iter().any(|lacked| lacked == *package));
+        let told = lacked.map(|package| format!("package `{package}` is not in the fake interpreter"));
+        Box::pin(async { told })
+    }
+
+    fn open<'a>(&'a self, _: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
+        let engine_label = engine.filter(|_| !self.label.is_empty()).map(|engine| format!(" {}", engine.as_str()));
+        self.trace.add(format!("open{}{}", self.label, engine_label.unwrap_or_default()));
         let strength = self.probe.strength().unwrap_or(Strength::Language);
-        let cell = FakeCell {
-            script: self.script.iter().cloned().collect(),
-            enforcement: Enforcement { strength, lines: Vec::new() },
-            trace: self.trace.clone(),
-            killed: Arc::default(),
-        };
-        Box::pin(async { Ok(Box::new(cell) as Box<dyn Cell>) })
+        Box::pin(async move {
+            if self.hangs {
+                std::future::pending::<()>().await;
+            }
+            if let Some(fault) = self.opening.clone() {
+                return Err(fault);
+            }
+            let cell = FakeCell {
+                tier: self.capabilities.tier,
+                script: self.script(engine),
+                enforcement: Enforcement { strength, lines: Vec::new() },
+                trace: self.trace.clone(),
+                killed: Arc::default(),
+                busy: Arc::default(),
+            };
+            Ok(Box::new(cell) as Box<dyn Cell>)
+        })
     }
 }
 
@@ -97,10 +169,13 @@ struct Killed {
 }
 
 struct FakeCell {
+    tier: TierName,
     script: VecDeque<Reply>,
     enforcement: Enforcement,
     trace: Trace,
     killed: Arc<Killed>,
+    /// Processor time in microseconds.
+    busy: Arc<AtomicU64>,
 }
 
 impl FakeCell {
@@ -112,6 +187,11 @@ impl FakeCell {
             Reply::Forever(event) => Some(Ok(event)),
             Reply::Event(event) | Reply::AfterAnswer(event) => {
                 self.script.pop_front();
+                Some(Ok(event))
+            }
+            Reply::Busy(time, event) => {
+                self.script.pop_front();
+                self.busy.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::SeqCst);
                 Some(Ok(event))
             }
             Reply::Fault(fault) => {
@@ -141,17 +221,18 @@ impl Cell for FakeCell {
             self.trace.add(name);
         }
         if self.killed.flag.load(Ordering::SeqCst) {
-            return Box::pin(async { Err(TierFault::Killed { tier: TierName::Embedded }) });
+            let tier = self.tier;
+            return Box::pin(async move { Err(TierFault::Killed { tier }) });
         }
         if let Some(reply) = self.next(&turn) {
             return Box::pin(async { reply });
         }
-        let killed = Arc::clone(&self.killed);
+        let (killed, tier) = (Arc::clone(&self.killed), self.tier);
         Box::pin(async move {
             while !killed.flag.load(Ordering::SeqCst) {
                 killed.notify.notified().await;
             }
-            Err(TierFault::Killed { tier: TierName::Embedded })
+            Err(TierFault::Killed { tier })
         })
     }
 
@@ -168,7 +249,8 @@ impl Cell for FakeCell {
     }
 
     fn meter(&self) -> Meter {
-        Meter::new(|| Duration::ZERO, || 0)
+        let busy = Arc::clone(&self.busy);
+        Meter::new(move || Duration::from_micros(busy.load(Ordering::SeqCst)), || 0)
     }
 }
 

@@ -8,11 +8,12 @@ mod pool;
 mod probe;
 mod zygote;
 
+use std::future::Future;
 use std::path::PathBuf;
 
 use ringfence_policy::Grant;
-use ringfence_tier::{Boxed, Capabilities, Cell, EngineInfo, Probe, Tier, TierFault};
-use ringfence_types::{Engine, Strength, TierName};
+use ringfence_tier::{Boxed, Capabilities, Cell, EngineInfo, InnerLimit, Probe, Tier, TierFault};
+use ringfence_types::{Engine, LimitKind, Strength, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::Executable;
 use tokio::sync::OnceCell;
@@ -72,21 +73,32 @@ impl Embedded {
     }
 }
 
+/// What a worker ends itself for.
+const INNER_LIMITS: [InnerLimit; 3] =
+    [InnerLimit::fatal(LimitKind::Memory), InnerLimit::fatal(LimitKind::Cpu), InnerLimit::fatal(LimitKind::Size)];
+
 fn capabilities() -> Capabilities {
     Capabilities {
-        tier: TierName::Embedded,
-        cost: 1,
-        strength: Strength::Process,
         engines: vec![
             EngineInfo { engine: Engine::Monty, version: "0.0.23", snapshot: true },
             EngineInfo { engine: Engine::Rustpython, version: "0.5.0", snapshot: false },
         ],
         workspace: true,
         mounts_ro: true,
-        mounts_rw: false,
-        network: false,
-        packages: false,
+        inner_limits: &INNER_LIMITS,
+        ..Capabilities::closed(TierName::Embedded, 1, Strength::Process)
     }
+}
+
+/// What was found before, or is found now. Only success is remembered: what keeps a tier from working may pass.
+async fn kept(found: &OnceCell<Probe>, look: impl Future<Output = Probe>) -> Probe {
+    let usable = async {
+        match look.await {
+            unusable @ Probe::Unusable { .. } => Err(unusable),
+            usable => Ok(usable),
+        }
+    };
+    found.get_or_try_init(|| usable).await.cloned().unwrap_or_else(|unusable| unusable)
 }
 
 impl Tier for Embedded {
@@ -99,12 +111,17 @@ impl Tier for Embedded {
     }
 
     fn probe(&self) -> Boxed<'_, Probe> {
-        Box::pin(async { self.probed.get_or_init(|| probe::probe(&self.monty)).await.clone() })
+        Box::pin(async { kept(&self.probed, probe::probe(&self.monty)).await })
     }
 
     fn warm_up(&self) {
         self.monty.start();
         self.rustpython.start();
+    }
+
+    /// Nothing that the analysis of the program does not know: what the engines lack is in its tables.
+    fn missing<'a>(&'a self, _: &'a Grant, _: &'a [&'a str]) -> Boxed<'a, Option<String>> {
+        Box::pin(async { None })
     }
 
     fn open<'a>(&'a self, grant: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
@@ -123,4 +140,19 @@ impl Tier for Embedded {
 
 pub(crate) fn cannot_open(why: impl std::fmt::Display) -> TierFault {
     TierFault::Open { tier: TierName::Embedded, why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failed_probe_is_not_remembered_and_a_good_one_is() {
+        let found = OnceCell::new();
+        let unusable = || Probe::Unusable { why: "x".to_owned(), remedy: "y".to_owned() };
+        let ready = Probe::Ready(Strength::Process);
+        assert_eq!(kept(&found, async { unusable() }).await, unusable());
+        assert_eq!(kept(&found, async { ready.clone() }).await, ready);
+        assert_eq!(kept(&found, async { unusable() }).await, ready);
+    }
 }

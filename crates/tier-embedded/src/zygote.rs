@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ringfence_tier::TierFault;
 use ringfence_types::{Engine, TierName};
@@ -48,8 +49,9 @@ pub struct Zygote {
 }
 
 impl Zygote {
-    /// Starts a zygote and waits until it is warm; `lean` where it will serve a single session. Blocks.
-    pub fn start(executable: &Executable, engine: Engine, lean: bool) -> Result<Self, TierFault> {
+    /// Starts a zygote and waits until it is warm; `lean` where it will serve a single session. Blocks, for as long as
+    /// `patience` at each step: one that hangs is ended.
+    pub fn start(executable: &Executable, engine: Engine, lean: bool, patience: Duration) -> Result<Self, TierFault> {
         let (ours, theirs) = Control::pair().map_err(cannot_open)?;
         let child = executable
             .command()
@@ -59,7 +61,14 @@ impl Zygote {
             .stdin(Stdio::from(theirs))
             .spawn()
             .map_err(|error| cannot_open(format!("the worker executable does not start: {error}")))?;
-        let zygote = Self { control: Some(ours), child, usual: Arc::default() };
+        Self::greeted(ours, child, patience)
+    }
+
+    /// A zygote that has said that it is warm.
+    fn greeted(control: Control, child: Child, patience: Duration) -> Result<Self, TierFault> {
+        let patient = control.be_patient_for(patience);
+        let zygote = Self { control: Some(control), child, usual: Arc::default() };
+        patient.map_err(cannot_open)?;
         zygote.greet()?;
         Ok(zygote)
     }
@@ -108,6 +117,13 @@ impl Zygote {
 }
 
 fn gone(error: std::io::Error) -> TierFault {
+    if error.kind() == std::io::ErrorKind::WouldBlock {
+        return TierFault::Unusable {
+            tier: TierName::Embedded,
+            why: "the worker executable starts, but does not answer".to_owned(),
+            remedy: "look for a machine that is out of memory or overloaded".to_owned(),
+        };
+    }
     cannot_open(format!("the zygote is gone: {error}"))
 }
 
@@ -126,5 +142,21 @@ impl Drop for Zygote {
         // It ends by itself within moments; the kill is for one that hangs while it warms up.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_executable_that_hangs_is_not_waited_for() {
+        let (ours, _theirs) = Control::pair().expect("a socket");
+        let hangs = std::process::Command::new("sleep").arg("600").spawn().expect("sleep is there");
+        let greeted = Zygote::greeted(ours, hangs, Duration::from_millis(1)).map(drop);
+        assert_eq!(
+            greeted.map_err(|fault| fault.to_string()),
+            Err("the embedded tier can't be used here: the worker executable starts, but does not answer".to_owned())
+        );
     }
 }

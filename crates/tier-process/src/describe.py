@@ -1,6 +1,7 @@
 import importlib.metadata
 import json
 import os
+import pkgutil
 import sys
 
 if sys.implementation.name != "cpython":
@@ -23,6 +24,15 @@ def modules(package):
     return sorted({name for name in names if name.isidentifier() and not name.startswith("_")})
 
 
+def importable():
+    """Top-level names that an import would find, folders without an `__init__` too."""
+    names = {*sys.builtin_module_names, *(module.name for module in pkgutil.iter_modules())}
+    for path in sys.path:
+        if os.path.isdir(path):
+            names.update(entry.name for entry in os.scandir(path) if entry.name.isidentifier() and entry.is_dir())
+    return sorted(names)
+
+
 there = {name: modules(name) for name in sys.argv[1:]}
 executable = os.path.realpath(sys.executable)
 print(
@@ -33,6 +43,7 @@ print(
             "base_prefix": sys.base_prefix,
             "prefix": sys.prefix,
             "paths": [*(path for path in sys.path if path), os.path.dirname(os.path.dirname(executable))],
+            "importable": importable(),
             "modules": {name: names for name, names in there.items() if names is not None},
         }
     )

@@ -3,7 +3,7 @@
 //! Answers to: `plan` and `probe`. Must not: run anything but an interpreter that the operator named, with a program of
 //! our own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,6 +23,8 @@ pub struct Interpreter {
     pub prefix: String,
     /// Every folder that it imports from, and the file behind its executable.
     pub paths: Vec<String>,
+    /// Every top-level name that an import finds.
+    pub importable: BTreeSet<String>,
     /// Names that can be imported from each named package that is there.
     pub modules: BTreeMap<String, Vec<String>>,
 }
@@ -132,6 +134,7 @@ mod tests {
             base_prefix: "/usr".to_owned(),
             prefix: "/proc".to_owned(),
             paths: vec!["/proc/self".to_owned(), "/dev".to_owned(), "relative".to_owned()],
+            importable: BTreeSet::new(),
             modules: BTreeMap::new(),
         };
         assert_eq!(found.folders(), [Path::new("/dev"), Path::new("/proc")]);

@@ -53,7 +53,7 @@ impl Jail {
     /// Builds the jail and waits until its interpreter is warm. Blocks.
     pub fn start(executable: &Executable, plan: &Plan) -> Result<Self, NoJail> {
         let (ours, theirs) = Control::pair()?;
-        ours.wait_at_most(PATIENCE)?;
+        ours.be_patient_for(PATIENCE)?;
         let child = executable.command()?.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).spawn()?;
         let jail = Self { control: Some(ours), child };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;

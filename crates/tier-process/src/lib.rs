@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_policy::{Ask, Grant, Policy};
-use ringfence_tier::{Boxed, Capabilities, Cell, Probe, Tier, TierFault};
-use ringfence_types::{Engine, SessionId, Strength, Tenant, TierName};
+use ringfence_tier::{Boxed, Capabilities, Cell, InnerLimit, Probe, Tier, TierFault};
+use ringfence_types::{Engine, LimitKind, SessionId, Strength, Tenant, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::Executable;
 use tokio::sync::OnceCell;
@@ -110,17 +110,18 @@ fn never() -> Probe {
     Probe::Unusable { why: "the closed policy grants nothing".to_owned(), remedy: "report this".to_owned() }
 }
 
+/// What ends a run from inside: the kernel's memory killer, and frames that are too large.
+const INNER_LIMITS: [InnerLimit; 2] = [InnerLimit::fatal(LimitKind::Memory), InnerLimit::fatal(LimitKind::Size)];
+
 fn capabilities() -> Capabilities {
     Capabilities {
-        tier: TierName::Process,
-        cost: 3,
-        strength: Strength::Process,
-        engines: Vec::new(),
         workspace: true,
         mounts_ro: true,
         mounts_rw: true,
-        network: false,
         packages: true,
+        mounts_bound: true,
+        inner_limits: &INNER_LIMITS,
+        ..Capabilities::closed(TierName::Process, 3, Strength::Process)
     }
 }
 
@@ -144,6 +145,17 @@ impl Tier for ProcessTier {
                 let _ = self.probed.set(probe.clone());
             }
             probe
+        })
+    }
+
+    fn missing<'a>(&'a self, grant: &'a Grant, packages: &'a [&'a str]) -> Boxed<'a, Option<String>> {
+        Box::pin(async move {
+            let interpreter = match self.interpreter(grant).await {
+                Ok(interpreter) => interpreter,
+                Err(error) => return Some(error.to_string()),
+            };
+            let missing = packages.iter().find(|name| !interpreter.importable.contains(**name))?;
+            Some(format!("package `{missing}` is not in the interpreter `{}`", interpreter.executable))
         })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Answers to: choosing a tier, `explain` and `doctor`. Must not: depend on the machine; that is the probe's part.
 
-use ringfence_types::{Engine, Strength, TierName};
+use ringfence_policy::Needs;
+use ringfence_types::{Engine, LimitKind, Strength, TierName};
 
 /// What a tier can do: declared, constant, and shown in the documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Capabilities {
     pub cost: u8,
     /// The strength it reaches where nothing is missing.
     pub strength: Strength,
-    /// The engines it can run, in order of preference; empty where it runs CPython itself.
+    /// The engines it can run, in order of preference, the fullest last; empty where it runs CPython itself.
     pub engines: Vec<EngineInfo>,
     /// A private writable workspace.
     pub workspace: bool,
@@ -25,6 +26,55 @@ pub struct Capabilities {
     pub network: bool,
     /// Packages that need native code or a CPython environment.
     pub packages: bool,
+    /// Mounts are bound by the tier itself, so that the host copies nothing into the cell.
+    pub mounts_bound: bool,
+    /// The limits that a cell keeps itself: no other may be named in [`crate::Event::Limit`].
+    pub inner_limits: &'static [InnerLimit],
+}
+
+/// A limit that a cell keeps itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerLimit {
+    /// Which.
+    pub kind: LimitKind,
+    /// Whether the cell is gone when it strikes; if not, the session goes on.
+    pub fatal: bool,
+}
+
+impl InnerLimit {
+    /// A limit that takes the cell with it.
+    pub const fn fatal(kind: LimitKind) -> Self {
+        Self { kind, fatal: true }
+    }
+    /// A limit that ends the run only.
+    pub const fn survived(kind: LimitKind) -> Self {
+        Self { kind, fatal: false }
+    }
+}
+
+impl Capabilities {
+    /// What a tier can do that declares nothing: no engine, no files, no network, no packages, no limit of its own.
+    pub const fn closed(tier: TierName, cost: u8, strength: Strength) -> Self {
+        Self {
+            tier,
+            cost,
+            strength,
+            engines: Vec::new(),
+            workspace: false,
+            mounts_ro: false,
+            mounts_rw: false,
+            network: false,
+            packages: false,
+            mounts_bound: false,
+            inner_limits: &[],
+        }
+    }
+
+    /// Whether a cell with these needs can change something that the bridge does not see. Such a run can't be repeated:
+    /// what it did outside would be done twice.
+    pub fn acts_outside_the_bridge(&self, needs: Needs) -> bool {
+        (self.network && (needs.network || needs.secrets)) || (self.mounts_rw && needs.mounts_rw)
+    }
 }
 
 /// One engine of a tier.

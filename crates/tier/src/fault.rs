@@ -56,3 +56,14 @@ pub enum TierFault {
         allowed: usize,
     },
 }
+
+impl TierFault {
+    /// The operator's next step, where there is one.
+    pub fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Unusable { remedy, .. } => Some(remedy),
+            Self::Open { .. } => Some("`ringfence doctor` tries every tier and tells what to do"),
+            Self::Died { .. } | Self::Killed { .. } | Self::Protocol { .. } | Self::TooLarge { .. } => None,
+        }
+    }
+}

@@ -20,12 +20,15 @@ use ringfence_types::{
     TierName, Value,
 };
 
-pub use capability::{Capabilities, EngineInfo, Probe};
+pub use capability::{Capabilities, EngineInfo, InnerLimit, Probe};
 pub use enforcement::{Enforced, Enforcement, EnforcementLine};
 pub use fault::TierFault;
 
 /// A future in a box, so that the traits can be used as objects.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How long a tier may take to open a cell.
+pub const OPEN_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A kind of isolation on this machine.
 pub trait Tier: Send + Sync {
@@ -41,8 +44,14 @@ pub trait Tier: Send + Sync {
     /// Gets cells ready ahead of need, where the tier can. Does not wait.
     fn warm_up(&self) {}
 
+    /// What a program that imports `packages` (top-level names outside of the standard library, those under `try` left
+    /// out) would not find in a cell of this grant, in one line: "package `numpy` is not in the interpreter `…`". Asked
+    /// after the probe, of tiers without engines only; what an engine lacks, the analysis of the program knows.
+    fn missing<'a>(&'a self, grant: &'a Grant, packages: &'a [&'a str]) -> Boxed<'a, Option<String>>;
+
     /// One isolated place for one session, warm for `engine` where the tier has several. A used cell is never handed
-    /// out again.
+    /// out again. The future may be dropped while it waits, by a kill or after [`OPEN_PATIENCE`]: whatever it started
+    /// must end with it.
     fn open<'a>(&'a self, grant: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>>;
 }
 
@@ -50,6 +59,17 @@ pub trait Tier: Send + Sync {
 pub trait Cell: Send {
     /// Gives the cell a turn and waits for what comes of it. Safe to drop while it waits: nothing is lost, and the
     /// next step goes on where it left off.
+    ///
+    /// Which event may follow which turn; any other breaks the protocol, and the cell is not trusted any more:
+    ///
+    /// | turn | events |
+    /// | --- | --- |
+    /// | `Feed`, `Answer`, `Continue` | `Call`, `Await`, `Print`, `Shown`, and one end: `Done`, `NoValue`, `Raised`, `Limit`, `Unsupported` |
+    /// | `Snapshot` between snippets | `Snapshotted`, `Unsupported`: the cell goes on |
+    /// | `Snapshot` in place of an answer | `Snapshotted`: the run is over; `Unsupported`: it ends so |
+    /// | `Restore` between snippets | `Restored`, `Unsupported`: the cell goes on |
+    /// | `Restore` of a run | as `Feed` |
+    /// | `Files` | `Filed`, `Unsupported`: the cell goes on |
     fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>>;
 
     /// What really holds here, line by line.
@@ -96,7 +116,8 @@ pub enum Event {
     NoValue(String),
     /// The snippet raised.
     Raised(GuestException),
-    /// A limit struck inside the cell, and what was reached. The cell is gone.
+    /// A limit struck inside the cell, and what was reached. Only one of [`Capabilities::inner_limits`], which also says
+    /// whether the cell is gone.
     Limit(LimitKind, u64),
     /// The tier can't do something the snippet needs: what, and the line.
     Unsupported(String, Option<u32>),

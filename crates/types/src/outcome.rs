@@ -98,7 +98,7 @@ pub struct Dropped {
 pub struct Considered {
     /// The tier.
     pub tier: TierName,
-    /// Whether it satisfies the policy and can run the program.
+    /// Whether it was found to satisfy the policy and to be able to run the program.
     pub fit: bool,
     /// The reason, in one line.
     pub why: String,

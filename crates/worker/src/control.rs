@@ -39,9 +39,11 @@ impl Control {
         Ok((Self(ours), theirs))
     }
 
-    /// No message is waited for longer than this.
-    pub fn wait_at_most(&self, patience: Duration) -> io::Result<()> {
-        set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?;
+    /// From now on nothing is waited for longer than this, neither to send nor to receive.
+    pub fn be_patient_for(&self, patience: Duration) -> io::Result<()> {
+        for way in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&self.0, way, Some(patience))?;
+        }
         Ok(())
     }
 

@@ -36,15 +36,13 @@ impl Bare {
     /// Plain CPython with these tools in its own process, as a careless host would offer them.
     pub fn new(folder: &Path, tools: Vec<String>) -> Self {
         let capabilities = Capabilities {
-            tier: TierName::Bare,
-            cost: 0,
-            strength: Strength::Language,
-            engines: Vec::new(),
             workspace: true,
             mounts_ro: true,
             mounts_rw: true,
             network: true,
             packages: true,
+            mounts_bound: true,
+            ..Capabilities::closed(TierName::Bare, 0, Strength::Language)
         };
         Self { capabilities, folder: folder.to_owned(), tools }
     }
@@ -69,6 +67,10 @@ impl Tier for Bare {
                 },
             }
         })
+    }
+
+    fn missing<'a>(&'a self, _: &'a Grant, _: &'a [&'a str]) -> Boxed<'a, Option<String>> {
+        Box::pin(async { None })
     }
 
     fn open<'a>(&'a self, _: &'a Grant, _: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {

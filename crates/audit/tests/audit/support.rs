@@ -57,7 +57,13 @@ pub fn events() -> Vec<Event> {
             engine: Some("monty".to_owned()),
             considered: vec![Considered { tier: TierName::Embedded, fit: true, why: "cheapest".to_owned() }],
         }),
-        Event::TierMoved(TierMoved { from: TierName::Embedded, to: TierName::Wasm, why: "needs numpy".to_owned() }),
+        Event::TierMoved(TierMoved {
+            from: TierName::Embedded,
+            to: TierName::Wasm,
+            from_engine: Some("monty".to_owned()),
+            to_engine: None,
+            why: "needs numpy".to_owned(),
+        }),
         Event::CellOpened(CellOpened {
             tier: TierName::Embedded,
             strength: Strength::Process,

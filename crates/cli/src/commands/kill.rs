@@ -86,8 +86,8 @@ pub fn kill(args: KillArgs, printer: &mut Printer) -> Result<u8, Fault> {
         }
         None => None,
     };
-    let by = args.reason.map_or_else(|| "`ringfence kill`".to_owned(), |why| format!("`ringfence kill`: {why}"));
-    let answers = ask_all(&Request::Kill { target: Wanted(target), by, hold: hold.clone() })?;
+    let (by, reason) = ("`ringfence kill`".to_owned(), args.reason);
+    let answers = ask_all(&Request::Kill { target: Wanted(target), by, reason, hold: hold.clone() })?;
     let (count, failed) = tally(answers, printer);
     printer.line(&match count {
         1 => "1 session ended".to_owned(),

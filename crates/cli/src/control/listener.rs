@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ringfence_session::Engine;
+use ringfence_session::{Engine, Killing};
 
 use crate::control::message::{LINE_MAX, Reply, Request, Wanted};
 use crate::folders::{self, FolderError};
@@ -137,10 +137,10 @@ fn is_own(peer: &UnixStream) -> bool {
 fn answer(engine: &Engine, request: Request) -> Reply {
     match request {
         Request::List => Reply::Sessions { sessions: engine.list().into_iter().map(Into::into).collect() },
-        Request::Kill { target: Wanted(target), by, hold } => {
+        Request::Kill { target: Wanted(target), by, reason, hold } => {
             // The hold first, so that nothing begins behind the kill.
             let held = hold.map(|hold| engine.hold(&hold));
-            let count = engine.kill(&target, &by);
+            let count = engine.kill(&target, Killing { by, reason });
             match held {
                 Some(Err(error)) => Reply::Failed { why: error.to_string() },
                 Some(Ok(())) | None => Reply::Killed { count },

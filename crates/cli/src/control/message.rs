@@ -24,6 +24,8 @@ pub enum Request {
         target: Wanted,
         /// Who asks, for the outcomes and the log.
         by: String,
+        /// Why, in one line.
+        reason: Option<String>,
         /// The kill switch that stays set.
         hold: Option<Hold>,
     },

@@ -38,7 +38,7 @@ fn sessions_are_listed_killed_and_held() {
     let Ok(Reply::Sessions { sessions }) = &answered.reply else { panic!("with its sessions") };
     assert_eq!(sessions.iter().map(|row| &row.session).collect::<Vec<_>>(), [session.id()]);
 
-    let kill = |target, hold| Request::Kill { target: Wanted(target), by: "a test".to_owned(), hold };
+    let kill = |target, hold| Request::Kill { target: Wanted(target), by: "a test".to_owned(), reason: None, hold };
     check(&folder, kill(Target::Function("f".to_owned()), None), Reply::Killed { count: 0 });
     check(&folder, kill(Target::All, Some(hold(HoldTarget::All))), Reply::Killed { count: 1 });
     assert!(engine.session(Opening::new(Policy::closed())).is_err());

@@ -32,15 +32,10 @@ pub(super) fn engine() -> (Engine, Arc<AtomicUsize>) {
 
 fn capabilities() -> Capabilities {
     Capabilities {
-        tier: TierName::Embedded,
-        cost: 0,
-        strength: Strength::Process,
         engines: vec![EngineInfo { engine: Interpreter::Monty, version: "0", snapshot: true }],
         workspace: true,
         mounts_ro: true,
-        mounts_rw: false,
-        network: false,
-        packages: false,
+        ..Capabilities::closed(TierName::Embedded, 0, Strength::Process)
     }
 }
 
@@ -58,6 +53,9 @@ impl Tier for FakeTier {
     }
     fn probe(&self) -> Boxed<'_, Probe> {
         Box::pin(async { Probe::Ready(Strength::Process) })
+    }
+    fn missing<'a>(&'a self, _: &'a Grant, _: &'a [&'a str]) -> Boxed<'a, Option<String>> {
+        Box::pin(async { None })
     }
     fn open<'a>(&'a self, _: &'a Grant, _: Option<Interpreter>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
         self.alive.fetch_add(1, Ordering::SeqCst);

@@ -5,6 +5,7 @@
 use ringfence_api::Code;
 use ringfence_policy::PolicyErrors;
 use ringfence_session::{RunError, SessionError};
+use ringfence_tier::TierFault;
 use ringfence_types::FileFault;
 use serde::Serialize;
 
@@ -54,6 +55,14 @@ impl Fault {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Adds the remedy that a tier names.
+    fn hint_of(self, fault: &TierFault) -> Self {
+        match fault.remedy() {
+            Some(remedy) => self.hint(remedy),
+            None => self,
+        }
+    }
 }
 
 impl From<PolicyErrors> for Fault {
@@ -66,13 +75,18 @@ impl From<SessionError> for Fault {
         let fault = Self::new(Code::of_session(&error), error.to_string());
         match &error {
             SessionError::Denied(denial) => fault.hint(denial.hint()),
+            SessionError::Tier(tier) => fault.hint_of(tier),
             _ => fault,
         }
     }
 }
 impl From<RunError> for Fault {
     fn from(error: RunError) -> Self {
-        Self::new(Code::of_run(&error), error.to_string())
+        let fault = Self::new(Code::of_run(&error), error.to_string());
+        match &error {
+            RunError::Tier(tier) => fault.hint_of(tier),
+            RunError::Audit(_) | RunError::File(_) | RunError::Mount(_) => fault,
+        }
     }
 }
 impl From<FileFault> for Fault {
