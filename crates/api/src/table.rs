@@ -68,7 +68,7 @@ fn status_row(status: Status) -> Row {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::BadRequest,
         Self::BadPolicy,
         Self::NoSession,
