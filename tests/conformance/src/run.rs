@@ -134,7 +134,7 @@ fn escaped(seen: &Seen) -> bool {
 
 async fn product(options: &Options) -> Result<Vec<Row>, String> {
     let stage = Stage::set_up(options.tier)?;
-    let mut rows = Vec::new();
+    let mut rows = vec![control::row(&stage).await];
     if options.has("attack") {
         cases(&stage, options, "attack", &case::attacks()?, &mut rows).await;
     }
@@ -144,8 +144,12 @@ async fn product(options: &Options) -> Result<Vec<Row>, String> {
     if options.has("jail") {
         cases(&stage, options, "jail", &case::jail()?, &mut rows).await;
     }
-    if options.has("probes") {
-        let inside = if probes::is_for(options.tier) { probes::inside(&stage).await? } else { not_native("probes") };
+    if options.has("probes") && options.only.as_deref().is_none_or(|only| only.starts_with('P')) {
+        let inside = if probes::is_for(options.tier) {
+            or_broken("probes", probes::inside(&stage).await)
+        } else {
+            not_native("probes")
+        };
         rows.extend(inside.into_iter().filter(|row| options.wants(first_word(&row.id))));
     }
     if options.has("humaneval") {
@@ -157,7 +161,11 @@ async fn product(options: &Options) -> Result<Vec<Row>, String> {
         known(&stage, options, "agent", (&case::agent_programs()?, agent_bar(options.tier)), &mut rows).await;
     }
     if options.has("cpython") && options.only.is_none() {
-        rows.extend(if cpython::is_for(options.tier) { cpython::rows(&stage).await? } else { not_native("cpython") });
+        rows.extend(if cpython::is_for(options.tier) {
+            or_broken("cpython", cpython::rows(&stage).await)
+        } else {
+            not_native("cpython")
+        });
     }
     if !stage.canaries.is_untouched() {
         rows.push(Row::broken("canaries", "the host's files were changed".to_owned()));
@@ -172,6 +180,10 @@ fn agent_bar(tier: TierName) -> usize {
 
 fn not_native(suite: &'static str) -> Vec<Row> {
     vec![Row::not_applicable(suite, suite, "for tiers that run CPython itself")]
+}
+
+fn or_broken(suite: &str, rows: Result<Vec<Row>, String>) -> Vec<Row> {
+    rows.unwrap_or_else(|why| vec![Row::broken(suite, why)])
 }
 
 fn first_word(id: &str) -> &str {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ringfence::{AuditTo, Engine};
 use ringfence_audit::{Beside, Keypair, Log, LogOptions, PublicKey, Report, Verdict, sha256_hex, verify_file};
-use ringfence_types::Source;
+use ringfence_types::{Source, Status};
 use serde_json::Value as Json;
 
 use super::python::run;
@@ -58,7 +58,10 @@ async fn written(stage: &Stage, case: &Case, path: &Path) -> Result<Keypair, Str
     for at in 0..case.input.get("runs").and_then(Json::as_u64).unwrap_or(1) {
         let mut session =
             engine.session(Terms::of(case).policy(stage.tier, &stage.data())?).map_err(|error| error.to_string())?;
-        run(stage, &mut session, Source::new(format!("{at}"))).await?;
+        let (outcome, ..) = run(stage, &mut session, Source::new(format!("{at}"))).await?;
+        if outcome.status != Status::Completed {
+            return Err(format!("run {at} did not complete: {} {:?}", outcome.status.as_str(), outcome.reason));
+        }
     }
     engine.inner().log().close().map_err(|error| error.to_string())?;
     Keypair::load_or_create(&path.with_extension("key")).map_err(|error| error.to_string())
