@@ -4,7 +4,6 @@ Answers to: `session`. Must not: leave output unsent at a snippet's end, or die 
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
