@@ -107,7 +107,10 @@ fn sources_that_do_not_compile_are_syntax_errors() {
         "{}",
         ran.ended
     );
-    guest.check("eval('1 +')", "SyntaxError: invalid syntax (<string>, line 1) @main.py:1 <module> `eval('1 +')`");
+    guest.check(
+        "eval('1 = = 1')",
+        "SyntaxError: invalid syntax (<string>, line 1) @main.py:1 <module> `eval('1 = = 1')`",
+    );
     let ran = guest.run_source(Source { file: "other.py".to_owned(), ..Source::new("1 / 0") });
     assert_eq!(ran.ended, "ZeroDivisionError: division by zero @other.py:1 <module> `1 / 0`");
 }

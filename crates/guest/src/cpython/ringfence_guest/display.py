@@ -134,7 +134,9 @@ class Display:
             largest = max(rows, key=lambda row: len(row[1]))
             rows.remove(largest)
             most = wire.CAPS[wire.SHOWN]
-            self._streams.note(f"display: {largest[0]} of {len(largest[1])} bytes is left out; at most {most} bytes fit")
+            self._streams.note(
+                f"display: {largest[0]} of {len(largest[1])} bytes is left out; at most {most} bytes fit"
+            )
             body = _packed(rows)
         if rows:
             self._link.send(wire.frame(wire.SHOWN, body))

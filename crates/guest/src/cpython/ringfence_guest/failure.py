@@ -29,7 +29,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def _library() -> tuple:
     """Folders whose code is not the program's."""
-    found = {path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found = {
+        path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
     found.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
     return (_HERE, *(path.rstrip(os.sep) + os.sep for path in found if path))
 
@@ -113,7 +115,9 @@ def out_of_memory() -> bytes:
 
 def in_short(error: BaseException) -> bytes:
     """The frame where nothing more can be told."""
-    return wire.frame(wire.RAISED, text(_name(type(error))) + text(cut(_message(error), _NOTE)) + u32(0) + u32(0) + b"\0\0")
+    return wire.frame(
+        wire.RAISED, text(_name(type(error))) + text(cut(_message(error), _NOTE)) + u32(0) + u32(0) + b"\0\0"
+    )
 
 
 def not_compiled(error: SyntaxError, source: str, file: str) -> bytes:
@@ -130,7 +134,9 @@ def _frame(file: str, number: int, function: str, source) -> bytes:
     return text(cut(file, _NAME)) + u32(min(max(number, 0), 0xFFFFFFFF)) + text(cut(function, _NAME)) + source
 
 
-def _told(error: BaseException, snippets: Snippets, streams, causes: int, most_notes: int, outermost: bool = True) -> bytes:
+def _told(
+    error: BaseException, snippets: Snippets, streams, causes: int, most_notes: int, outermost: bool = True
+) -> bytes:
     code = _exit_code(error, streams) if outermost and isinstance(error, SystemExit) else None
     message = "" if code == 0 else _message(error)
     frames = _frames(error, snippets)

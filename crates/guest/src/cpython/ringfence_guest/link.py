@@ -205,12 +205,13 @@ class Link:
                 sleeper.release()
 
     def _take_in(self) -> None:
-        if not _select((self.fd,), (), (), 0)[0]:
-            return
         # What was read must not be lost to a signal handler that raises.
         held = _mask(_BLOCK, ())
         try:
             _mask(_BLOCK, _ALL)
+            # Only now: a handler may have read what woke this thread.
+            if not _select((self.fd,), (), (), 0)[0]:
+                return
             self._incoming += _read(self.fd, _MANY) or _end(GONE)
             self._hand_out()
         except OSError:

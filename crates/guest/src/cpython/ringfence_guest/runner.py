@@ -4,7 +4,6 @@ Answers to: `session`. Must not: leave output unsent at a snippet's end, or die 
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -146,6 +145,8 @@ class Runner:
     def _prepare(self, source: Source) -> None:
         self._streams.begin(source.stdin)
         space = vars(self._main)
+        # Else the program would get those of this module, which are a copy.
+        space.setdefault("__builtins__", builtins)
         for name, value in source.inputs:
             space[name] = value
         _modules["__main__"] = self._main

@@ -22,7 +22,17 @@ _BAD_FRAME, _BAD_VERSION, _FAULT = 70, 71, 72
 _end, _loads = os._exit, json.loads
 
 # What most programs import, or the driver itself when it is needed.
-_IMPORTED = ("asyncio", "dataclasses", "datetime", "decimal", "importlib.util", "inspect", "linecache", "traceback", "uuid")
+_IMPORTED = (
+    "asyncio",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "importlib.util",
+    "inspect",
+    "linecache",
+    "traceback",
+    "uuid",
+)
 
 _REHEARSAL = (
     "import sys\nx = [n * 2 for n in range(5)]\nclass A:\n    def f(self): return self\nA().f()\n{'k': (1, x, 2.5)}",

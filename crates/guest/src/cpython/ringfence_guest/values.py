@@ -16,7 +16,7 @@ import pathlib
 import sys
 import uuid
 
-from .wire import Broken, Reader, f64, i64, text, u32
+from .wire import Broken, Reader, f64, i64, u32
 
 __builtins__ = dict(vars(builtins))
 
@@ -278,8 +278,8 @@ def _told(describe, value: object, path: str) -> str:
         raise _not_plain(path, value) from None
 
 
-def _is_name(text: str) -> bool:
-    return len(text) <= 64 and all(letter.isalnum() or letter == "_" for letter in text)
+def _is_name(word: str) -> bool:
+    return len(word) <= 64 and all(letter.isalnum() or letter == "_" for letter in word)
 
 
 _DELTA_PARTS = tuple(_delta.__dict__[name] for name in ("days", "seconds", "microseconds"))
