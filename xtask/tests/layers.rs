@@ -53,9 +53,13 @@ const PLACES: [(&str, Place); 29] = [
     ("xtask", Place::Outside),
 ];
 
-/// Edges within one layer: the front doors share the request and response types.
-const SIDEWAYS: [(&str, &str); 3] =
-    [("ringfence-cli", "ringfence-api"), ("ringfence-http", "ringfence-api"), ("ringfence-mcp", "ringfence-api")];
+/// Edges within one layer: the front doors share the request and response types; frames are told as the seam's events.
+const SIDEWAYS: [(&str, &str); 4] = [
+    ("ringfence-cli", "ringfence-api"),
+    ("ringfence-http", "ringfence-api"),
+    ("ringfence-mcp", "ringfence-api"),
+    ("ringfence-worker", "ringfence-tier"),
+];
 
 const FOR_TIERS: [&str; 5] =
     ["ringfence-tier", "ringfence-worker", "ringfence-types", "ringfence-wire", "ringfence-policy"];

@@ -55,7 +55,7 @@ fn complain(printer: &mut Printer, outcome: &Outcome) {
         }
         Status::Denied => {
             let held = reason.is_some_and(|why| why.starts_with("a kill switch is set"));
-            let hint = held.then_some("`ringfence holds` lists them, `ringfence resume` releases them");
+            let hint = held.then_some("`ringfence holds` lists them, `ringfence resume TARGET` releases one");
             printer.complaint(reason.unwrap_or("the policy refused it"), hint);
         }
         Status::Crashed => {

@@ -78,7 +78,7 @@ async fn a_hold_reaches_a_process_that_runs() {
     let tell = move |arguments: &'static [&'static str]| ringfence(&path, arguments);
     assert_eq!(tell(&["kill", "--all", "--hold"]), "0 sessions ended\nheld: all; `ringfence resume all` releases it\n");
     let refused = engine.session(Policy::closed()).err().map(|error| error.to_string());
-    assert_eq!(refused.as_deref(), Some("a kill switch is set on `all`; `ringfence resume` releases it"));
+    assert_eq!(refused.as_deref(), Some("a kill switch is set on `all`; `ringfence resume all` releases it"));
     assert_eq!(tell(&["resume", "--all"]), "released: all\n");
     assert!(engine.session(Policy::closed()).is_ok());
 }

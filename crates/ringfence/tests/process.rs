@@ -137,3 +137,26 @@ async fn output_of_other_programs_is_in_its_place() {
     let outcome = run(code).await;
     assert_eq!((outcome.stdout.as_str(), outcome.status), ("a\nb\nc\nd\ne\n", Status::Completed));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mounts_are_seen_also_from_below_the_folder_that_the_root_is_built_in() {
+    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    std::fs::write(folder.path().join("ro.txt"), "original").expect("written");
+    let mount = format!("mounts = [{{ host = \"{}\", at = \"/data\", mode = \"ro\" }}]\n", folder.path().display());
+    let policy = Policy::parse(&format!("{POLICY}{mount}"), "test").expect("a good policy");
+    let mut session = engine().session_with(policy).open().expect("granted");
+    let read = session.run("open('/data/ro.txt').read()").await.expect("recorded");
+    assert_eq!(read.value, Some(Value::from("original")), "{:?}", read.reason);
+    let write = session.run("open('/data/ro.txt', 'w')").await.expect("recorded");
+    assert_eq!(told(&write), "raised OSError", "{:?}", write.reason);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_of_other_programs_are_told() {
+    check("import subprocess\nsubprocess.run(['sh', '-c', 'exit 3']).returncode", "completed Int(3)").await;
+    check(
+        "import os\npid = os.fork()\nif pid == 0: os._exit(4)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])",
+        "completed Int(4)",
+    )
+    .await;
+}

@@ -18,7 +18,7 @@ pub enum SessionError {
     #[error(transparent)]
     Denied(#[from] Denial),
     /// A kill switch is set.
-    #[error("a kill switch is set on `{0}`; `ringfence resume` releases it")]
+    #[error("a kill switch is set on `{0}`; `ringfence resume {0}` releases it")]
     Held(HoldTarget),
     /// A declaration's schema is none.
     #[error(transparent)]

@@ -119,7 +119,7 @@ fn kill_switches() -> Finding {
         Ok(holds) if holds.is_empty() => Ok("none set".to_owned()),
         Ok(holds) => {
             let targets: Vec<String> = holds.iter().map(|hold| hold.target.to_string()).collect();
-            Err((format!("set on {}", targets.join(", ")), "`ringfence resume` releases them"))
+            Err((format!("set on {}", targets.join(", ")), "`ringfence resume TARGET` releases one"))
         }
         Err(error) => Err((error.to_string(), "nothing runs until then")),
     };

@@ -61,9 +61,9 @@ impl Root {
                 let link = self.parent(at)?;
                 std::os::unix::fs::symlink(to, link).step(|| format!("`{at}` can't be linked"))
             }
-            Node::Bind { host, at, writable, device } => {
+            Node::Bind { at, writable, device, .. } => {
                 let Some(copy) = copy else { return Ok(()) };
-                let target = self.target(Path::new(host), at)?;
+                let target = self.target(&copy, at)?;
                 sys::attach(copy.as_fd(), &target).step(|| format!("`{at}` can't be mounted"))?;
                 let attributes = if *writable { NO_SET_UID } else { NO_SET_UID | READ_ONLY };
                 let kind = if *device { NO_EXEC } else { NO_DEVICES };
@@ -93,9 +93,10 @@ impl Root {
         Ok(path)
     }
 
-    /// A folder or an empty file to mount on, as the host's path is.
-    fn target(&self, host: &Path, at: &str) -> Result<PathBuf, Failed> {
-        if host.is_dir() {
+    /// A folder or an empty file to mount on, as the copy is. The host's path may be hidden by now.
+    fn target(&self, copy: &OwnedFd, at: &str) -> Result<PathBuf, Failed> {
+        let stat = rustix::fs::fstat(copy).map_err(io::Error::from).step(|| format!("`{at}` can't be looked at"))?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
             return self.folder(at);
         }
         let path = self.parent(at)?;

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -132,6 +133,7 @@ def enter(place, descriptors, plan, filters, user):
     """From the fork to the lock. Nothing of the session is read before it is on."""
     check(libc.setns(place, NEW_NS | NEW_IPC), "the place can't be entered")
     os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
     if user is not None:
         for path in ("/workspace",) if plan["workspace"] is not None else ():
             os.chown(path, user, user)
@@ -214,8 +216,6 @@ def main():
         if len(os.listdir("/proc/self/task")) != 1:
             raise Failed(f"importing {', '.join(settings['preload'])} starts threads, which a fork would lose")
         zygote = Zygote(settings, session)
-        import signal
-
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         sys.argv = [""]
         gc.collect()

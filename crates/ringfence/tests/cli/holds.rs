@@ -14,7 +14,10 @@ fn a_hold_stays_until_it_is_released() {
         (0, "0 sessions ended\nheld: tenant:local; `ringfence resume tenant:local` releases it\n", ""),
     );
     home.check(&["holds"], (0, "TARGET        BY   REASON\ntenant:local  ada  a test\n", ""));
-    home.check(&run, (3, "", "ringfence: a kill switch is set on `tenant:local`; `ringfence resume` releases it\n"));
+    home.check(
+        &run,
+        (3, "", "ringfence: a kill switch is set on `tenant:local`; `ringfence resume tenant:local` releases it\n"),
+    );
     home.check(&["run", "--tenant", "other", "-c", "1"], (0, "1\n", ""));
     home.check(&["resume", "tenant:local"], (0, "released: tenant:local\n", ""));
     home.check(&run, (0, "1\n", ""));

@@ -67,7 +67,7 @@ fn each_end_has_its_exit_code_and_line() {
         (
             5,
             "",
-            "ringfence: no allowed tier can run the program (embedded: the policy does not allow it; wasm: not in this build)\nhint: `ringfence explain` shows what each tier lacks\n",
+            "ringfence: no allowed tier can run the program (embedded: the policy does not allow it; process: the policy does not allow it; wasm: not in this build)\nhint: `ringfence explain` shows what each tier lacks\n",
         ),
     );
     home.check(&["run", "-c", "import sys\nsys.exit(0)"], (0, "", ""));

@@ -19,7 +19,11 @@ fn doctor_tries_everything() {
     let findings: Vec<serde_json::Value> = serde_json::from_str(&said.stdout).expect("JSON");
     let found: Vec<&str> = findings.iter().filter_map(|finding| finding["what"].as_str()).collect();
     assert_eq!(said.exit, Some(0));
-    assert_eq!(found, ["tier embedded", "audit log", "control socket", "kill switches", "python for --exports"]);
+    let want =
+        ["tier embedded", "tier process", "audit log", "control socket", "kill switches", "python for --exports"];
+    assert_eq!(found, want);
+    let tiers = findings.iter().filter(|finding| finding["what"].as_str().is_some_and(|what| what.starts_with("tier")));
+    assert!(tiers.clone().all(|finding| finding["state"] == "ready" || finding["state"] == "degraded"), "{findings:?}");
 }
 
 #[test]
