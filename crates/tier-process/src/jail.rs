@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, Plan};
 use ringfence_worker::{Control, Executable, Footprint, Message, Process};
@@ -15,6 +15,10 @@ use crate::group::{Group, Groups};
 
 /// How long an interpreter may take to import what was asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a jail may take to end, and how often it is looked at meanwhile.
+const ENDING: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// A session that waits for its first turn, locked.
 #[derive(Debug)]
@@ -102,10 +106,18 @@ fn told(said: &[u8]) -> NoJail {
 }
 
 impl Drop for Jail {
-    /// Closing the control socket ends the init; the kernel then ends everything in its process namespace.
+    /// Closing the control socket ends the init. The kernel then ends everything in its process namespace, and the
+    /// outermost process after that: when it is gone, so is all.
     fn drop(&mut self) {
         self.control = None;
-        // It ends by itself within moments; the kill is for one that hangs while it is built.
+        let start = Instant::now();
+        while start.elapsed() < ENDING {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        // For one that hangs while it is built: its end is the init's.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

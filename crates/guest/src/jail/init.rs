@@ -24,7 +24,7 @@ use super::filter::{Filters, bytes_of, filters};
 use super::root::{Root, mount_session};
 use super::{Failed, Step, sys};
 use crate::cpython;
-use crate::sys::{Forked, control_socket, die_with, end, fork};
+use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
 /// The longest plan.
 const PLAN: usize = 1 << 20;
@@ -126,12 +126,13 @@ fn map_from_outside(kinds: libc::c_int, first: u32, count: u32) -> Result<(), Fa
             let _ = theirs.write_all(said.as_bytes());
             end(0)
         }
-        Forked::Parent(..) => {
+        Forked::Parent(helper, _) => {
             drop(theirs);
             sys::unshare(kinds).step(|| "user namespaces can't be made".into())?;
             ours.write_all(b"u").step(|| "the helper is gone".into())?;
             let mut said = String::new();
             ours.read_to_string(&mut said).step(|| "the helper is gone".into())?;
+            sys::wait_for(helper);
             if said.is_empty() { Ok(()) } else { Err(Failed::new(format!("users can't be mapped: {said}"))) }
         }
     }
@@ -163,6 +164,7 @@ struct Init<'a> {
 impl<'a> Init<'a> {
     fn begin(plan: &'a Plan, root: &Root) -> Result<Never, Failed> {
         root.enter()?;
+        ignore_children();
         sys::set_host_name("jail").step(|| "the host name can't be set".into())?;
         // Nobody inside needs user namespaces of his own. Where the file is hidden, the filter still refuses them.
         let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
