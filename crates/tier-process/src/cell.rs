@@ -60,7 +60,7 @@ impl ProcessCell {
         let inside = Inside { place, interpreter, group, memory: setup.memory };
         Self {
             frames: Frames::new(TIER, socket, setup),
-            outputs: [Output::new(Stream::Stdout, out.into()), Output::new(Stream::Stderr, err.into())],
+            outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],
             inside: Arc::new(inside),
             enforcement,
         }

@@ -57,9 +57,18 @@ fn find() -> Option<Kind> {
 }
 
 impl Groups {
-    /// Groups with these bounds; none where this machine has none, or `wanted` is not set.
-    pub fn new(bounds: Bounds, wanted: bool) -> Self {
-        Self { kind: wanted.then(find).flatten(), bounds, made: Arc::default() }
+    /// Groups with these bounds; none where this user may make none, which is tried.
+    pub fn new(bounds: Bounds) -> Self {
+        let groups = Self { kind: find(), bounds, made: Arc::default() };
+        match groups.make() {
+            Ok(_) => groups,
+            Err(_) => Self { kind: None, ..groups },
+        }
+    }
+
+    /// What a group may hold.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     /// A new group; `None` where this machine has none.

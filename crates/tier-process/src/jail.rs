@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ENDING: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_micros(500);
 
+/// Address space beyond the memory limit, where there is no control group: stacks, and what allocators keep.
+const SLACK: u64 = 128 << 20;
+
 /// A session that waits for its first turn, locked.
 #[derive(Debug)]
 pub struct Ready {
@@ -58,7 +61,12 @@ impl Jail {
     pub fn start(executable: &Executable, plan: &Plan) -> Result<Self, NoJail> {
         let (ours, theirs) = Control::pair()?;
         ours.be_patient_for(PATIENCE)?;
-        let child = executable.command()?.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).spawn()?;
+        let no_copy = |error| {
+            let path = executable.path().display();
+            NoJail(format!("the worker executable `{path}` can't be copied: {error}; check that the file is there"))
+        };
+        let mut command = executable.command().map_err(no_copy)?;
+        let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).spawn()?;
         let jail = Self { control: Some(ours), child };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
@@ -85,8 +93,13 @@ impl Jail {
         let (Some(place), Some(interpreter)) = (handles.next(), handles.next()) else { return Err(told(&bytes)) };
         let (place, interpreter) = (process(place)?, process(interpreter)?);
         let group = groups.make()?;
-        if let Some(group) = &group {
-            group.add(interpreter.pid())?;
+        match &group {
+            Some(group) => group.add(interpreter.pid())?,
+            // For each process alone: better than nothing, and told.
+            None => {
+                let usual = Footprint::of(interpreter.pid()).size;
+                interpreter.limit_address_space(usual.saturating_add(groups.bounds().memory).saturating_add(SLACK));
+            }
         }
         Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group })
     }

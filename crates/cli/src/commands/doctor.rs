@@ -77,7 +77,8 @@ fn tier(report: TierReport) -> Finding {
                 .iter()
                 .map(|info| format!("{} {}", info.engine.as_str(), info.version))
                 .collect();
-            let detail = format!("strength `{strength}`; {}", engines.join(", "));
+            let engines = if engines.is_empty() { "CPython of this machine".to_owned() } else { engines.join(", ") };
+            let detail = format!("strength `{strength}`; {engines}");
             Finding { what, state: State::Ready, detail, remedy: None }
         }
         Probe::Degraded { strength, missing, remedy } => {
