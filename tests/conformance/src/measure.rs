@@ -80,6 +80,18 @@ pub async fn settle(most: usize, count: impl Fn() -> usize) -> usize {
     }
 }
 
+/// Waits until `count` gave the same number ten times in a row, for at most two seconds.
+pub async fn steady(count: impl Fn() -> usize) {
+    let end = Instant::now() + Duration::from_secs(2);
+    let (mut last, mut times) = (count(), 0);
+    while times < 10 && Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = count();
+        times = if now == last { times + 1 } else { 0 };
+        last = now;
+    }
+}
+
 /// Bytes of every file below a folder.
 pub fn bytes_below(folder: &Path) -> u64 {
     let size = |entry: fs::DirEntry| match entry.file_type() {

@@ -48,6 +48,13 @@ async fn watched(stage: &Stage, case: &Case, snippets: &[String]) -> Result<Seen
     if let Some(secret) = secret_of(case) {
         stage.engine.inner().log().keep_out([secret]).map_err(|error| error.to_string())?;
     }
+    if stage.tier == TierName::Process {
+        // Its pool is of the policy, and starts at first need: what it keeps ready is no remainder of the case.
+        let mut first = open(stage, &Terms::of(case))?;
+        run(stage, &mut first, Source::new("pass")).await?;
+        drop(first);
+        measure::steady(measure::descendants).await;
+    }
     let mut session = open(stage, &Terms::of(case))?;
     let session_id = session.inner().id().clone();
     upload(&mut session, case, &mut seen).await?;
