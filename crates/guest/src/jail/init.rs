@@ -281,49 +281,16 @@ impl<'a> Init<'a> {
         let null =
             std::fs::File::options().read(true).write(true).open("/dev/null").step(|| "no `/dev/null`".into())?;
         // While the host can still be told why not.
-        let placed = sys::place(places.as_fd(), PLACES)
-            .and_then(|()| sys::place(control_socket(), CONTROL))
-            .and_then(|()| sys::place(null.as_fd(), 0))
-            .and_then(|()| sys::place(null.as_fd(), 1))
-            .and_then(|()| sys::place(null.as_fd(), 2))
-            .and_then(|()| sys::close_from(PLACES.unsigned_abs() + 1));
-        placed.step(|| "descriptors can't be put in place".into())?;
-        Ok((program, arguments, environment)) => {
-                let error = sys::exec(&program, &arguments, &environment);
-                Failed::new(format!("`{}` can't be started: {error}", self.plan.program))
-            }
-        }
-    }
-
-    fn ready_for_exec(&self, places: &OwnedFd) -> Result<(CString, Vec<CString>, Vec<CString>), Failed> {
-        let text = |text: &str| CString::new(text).map_err(std::io::Error::from).step(|| "a NUL in the plan".into());
-        let program = text(&self.plan.program)?;
-        let settings = serde_json::json!({
-            "preload": self.plan.preload,
-            "session": self.plan.session,
-            "range": matches!(self.plan.users, Users::Range { .. }),
-            "filters": self.filters.session.iter().map(bytes_of).collect::<Vec<_>>(),
-        });
-        // Isolated: no user folder, no environment, nothing of the current folder; with the site of its own prefix.
-        let start =
-            format!("import sys; sys.path.insert(0, {DRIVER:?}); import ringfence_zygote; ringfence_zygote.main()");
-        let arguments = [self.plan.program.as_str(), "-I", "-X", "utf8", "-c", &start, &settings.to_string()];
-        let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
-        let environment = self.plan.environment.iter().map(|(name, value)| text(&format!("{name}={value}")));
-        let environment = environment.collect::<Result<_, _>>()?;
-        let null =
-            std::fs::File::options().read(true).write(true).open("/dev/null").step(|| "no `/dev/null`".into())?;
-        // While the host can still be told why not.
-        let placed = sys::place(places.as_fd(), PLACES)
-            .and_then(|()| sys::place(control_socket(), CONTROL))
-            .and_then(|()| sys::place(null.as_fd(), 0))
-            .and_then(|()| sys::place(null.as_fd(), 1))
-            .and_then(|()| sys::place(null.as_fd(), 2))
-            .and_then(|()| sys::close_from(PLACES.unsigned_abs() + 1));
-        placed.step(|| "descriptors can't be put in place".into())?;
         for program in &self.filters.zygote {
             apply_filter(program).map_err(|error| Failed::new(format!("the filter can't be put on: {error}")))?;
         }
+        let placed = sys::place(places.as_fd(), PLACES)
+            .and_then(|()| sys::place(control_socket(), CONTROL))
+            .and_then(|()| sys::place(null.as_fd(), 0))
+            .and_then(|()| sys::place(null.as_fd(), 1))
+            .and_then(|()| sys::place(null.as_fd(), 2))
+            .and_then(|()| sys::close_from(PLACES.unsigned_abs() + 1));
+        placed.step(|| "descriptors can't be put in place".into())?;
         Ok((program, arguments, environment))
     }
 }
