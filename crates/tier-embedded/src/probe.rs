@@ -9,6 +9,7 @@ use ringfence_types::Strength;
 use ringfence_worker::status_field;
 
 use crate::pool::Pool;
+use crate::zygote::Worker;
 
 /// How long a first worker may take: it is far under a second where the machine is not overloaded.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub async fn probe(pool: &Pool) -> Probe {
     match tokio::time::timeout(PATIENCE, pool.take()).await {
         Ok(Ok(worker)) => {
-            if locked(worker.pid).await {
+            if locked(&worker).await {
                 Probe::Ready(Strength::Process)
             } else {
                 unusable(
-                    "the worker runs without a system-call filter",
+                    "the worker can't put its system-call filter on",
                     "use a kernel built with CONFIG_SECCOMP_FILTER",
                 )
             }
@@ -38,11 +39,12 @@ fn unusable(why: &str, remedy: &str) -> Probe {
     Probe::Unusable { why: why.to_owned(), remedy: remedy.to_owned() }
 }
 
-/// A fresh worker puts its lock on within moments; it is asked for a while.
-async fn locked(pid: i32) -> bool {
+/// A fresh worker puts its lock on within moments; it is asked for a while. A filter may be there that is not its own,
+/// so that it must have lived to speak too.
+async fn locked(worker: &Worker) -> bool {
     for _ in 0..200 {
-        let (filter, privileges) = (status_field(pid, "Seccomp:"), status_field(pid, "NoNewPrivs:"));
-        if filter.as_deref() == Some("2") && privileges.as_deref() == Some("1") {
+        let is = |field, want| status_field(worker.pid, field).as_deref() == Some(want);
+        if is("Seccomp:", "2") && is("NoNewPrivs:", "1") && worker.has_spoken() {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;

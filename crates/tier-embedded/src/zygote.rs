@@ -29,12 +29,17 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether it said that it is ready, which it does once it is locked.
+    pub fn has_spoken(&self) -> bool {
+        ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0)
+    }
+
     /// Its memory before the session. Workers of one zygote are alike, so the first that is ready is read for all.
     pub fn footprint(&self) -> Footprint {
         if let Some(usual) = self.usual.get() {
             return *usual;
         }
-        let ready = ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0);
+        let ready = self.has_spoken();
         let footprint = Footprint::of(self.pid);
         if ready { *self.usual.get_or_init(|| footprint) } else { footprint }
     }

@@ -42,12 +42,10 @@ pub fn wanted(tier: TierName, condition: &str) -> Option<Want> {
         (Process, "cgroup v2 not delegated") => Runs(Strength::Process),
         (Embedded, "cgroup v2 not delegated") => Nothing,
         // The worker can't lock itself in, and ends before it has seen the code.
-        (Embedded, "seccomp filter refused") => Refused("the embedded worker died"),
+        (Embedded, "seccomp filter refused") => Refused("use a kernel built with CONFIG_SECCOMP_FILTER"),
         (Process, "seccomp filter refused") => Refused("seccomp"),
         (Embedded | Process, "worker binary missing") => Refused("check that the file is there"),
-        (Embedded | Process, "disk full") => {
-            Refused("could not be written: no storage space; nothing runs until it can")
-        }
+        (Embedded | Process, "disk full") => Refused("could not be written: No space left on device"),
         (Embedded, "named package missing") => Refused("packages"),
         (Process, "named package missing") => Refused("no_such_package_xyz"),
         // These ask for the tier that is missing: no other is taken instead.
@@ -70,7 +68,7 @@ pub fn asked(tier: TierName, condition: &str) -> TierName {
 /// Every condition of the case, each with a row.
 pub fn rows(stage: &Stage, case: &Case) -> Result<Vec<Row>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let worker = readable_worker(folder.path(), &stage.worker).map_err(|error| error.to_string())?;
+    let worker = runnable_copy(folder.path(), "ringfence", &stage.worker).map_err(|error| error.to_string())?;
     let one = |condition: &String| row(stage.tier, case, condition, &worker);
     Ok(case.names("conditions").iter().map(one).collect())
 }
@@ -110,11 +108,11 @@ fn row(tier: TierName, case: &Case, condition: &str, worker: &Path) -> Row {
     }
 }
 
-/// A copy that any user can read.
-fn readable_worker(folder: &Path, worker: &Path) -> std::io::Result<PathBuf> {
+/// A copy that any user can run.
+fn runnable_copy(folder: &Path, name: &str, program: &Path) -> std::io::Result<PathBuf> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
-    let copy = folder.join("ringfence");
-    std::fs::copy(worker, &copy)?;
+    let copy = folder.join(name);
+    std::fs::copy(program, &copy)?;
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755))?;
     Ok(copy)
 }
@@ -136,7 +134,11 @@ fn mounts(condition: &str, folder: &Path) -> Option<String> {
 fn under(asked: TierName, condition: &str, worker: &Path, code: &str) -> Result<Json, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let is_root = rustix::process::geteuid().is_root();
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut own = std::env::current_exe().map_err(|error| error.to_string())?;
+    if condition == "not root" && is_root {
+        // What was built may lie in a home that others can't enter.
+        own = runnable_copy(folder.path(), "suite", &own).map_err(|error| error.to_string())?;
+    }
     let mut command = match mounts(condition, folder.path()) {
         None => Command::new(own),
         Some(_) if !is_root => return Ok(serde_json::json!({"not_set": "mounts need root"})),
