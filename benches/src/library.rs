@@ -27,7 +27,8 @@ pub fn contenders<'r>(runtime: &'r Runtime, folder: &Path) -> Result<Vec<Box<dyn
     for interpreter in [Interpreter::Monty, Interpreter::Rustpython] {
         for (engine, audit) in [(&in_memory, "memory"), (&in_file, "file")] {
             let name = format!("{}: fresh session to result of 1+1, audit in {audit}", interpreter.as_str());
-            found.push(Box::new(Fresh { runtime, engine: engine.clone(), interpreter, name }));
+            let (engine, policy, interpreter) = (engine.clone(), Policy::closed(), Some(interpreter));
+            found.push(Box::new(Fresh { runtime, engine, policy, interpreter, name }));
         }
     }
     for interpreter in [Interpreter::Monty, Interpreter::Rustpython] {
@@ -52,11 +53,18 @@ pub fn expect(outcome: &Outcome, want: &Value) -> Result<(), Fault> {
     Err(Fault::Answer("ringfence".to_owned(), said))
 }
 
-struct Fresh<'r> {
-    runtime: &'r Runtime,
-    engine: Engine,
-    interpreter: Interpreter,
-    name: String,
+/// A session that was ready, from its opening to the result of `1+1`.
+pub struct Fresh<'r> {
+    /// Where it runs.
+    pub runtime: &'r Runtime,
+    /// What opens it.
+    pub engine: Engine,
+    /// What it is granted.
+    pub policy: Policy,
+    /// The engine of the tier, where it has several.
+    pub interpreter: Option<Interpreter>,
+    /// Its name in the table.
+    pub name: String,
 }
 
 impl Contender for Fresh<'_> {
@@ -69,9 +77,14 @@ impl Contender for Fresh<'_> {
     }
 
     fn sample(&mut self) -> Result<Duration, Fault> {
-        let policy = Policy::closed();
+        let policy = self.policy.clone();
         let started = Instant::now();
-        let mut session = self.engine.session_with(policy).engine(self.interpreter).open()?;
+        let builder = self.engine.session_with(policy);
+        let mut session = match self.interpreter {
+            Some(interpreter) => builder.engine(interpreter),
+            None => builder,
+        }
+        .open()?;
         let outcome = self.runtime.block_on(session.run("1+1"))?;
         let time = started.elapsed();
         expect(&outcome, &Value::Int(2)).map(|()| time)

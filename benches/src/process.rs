@@ -3,7 +3,7 @@
 //! Answers to: `main`. Must not: import in a sample what the policy lets the zygote import.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream::iter;
@@ -11,7 +11,7 @@ use ringfence::{AuditTo, Engine, Policy, Value};
 use tokio::runtime::Runtime;
 
 use crate::contender::{Contender, Fault};
-use crate::library::{IN_A_ROW, expect};
+use crate::library::{Fresh, expect};
 use crate::report::Row;
 
 /// Sessions in the measurement of throughput.
@@ -38,7 +38,7 @@ pub fn contenders<'r>(runtime: &'r Runtime, venv: Option<&Path>) -> Result<Vec<B
     for (name, python) in settings(venv) {
         let engine = engine(runtime)?;
         let name = format!("process, {name} imported: fresh session to result of 1+1");
-        found.push(Box::new(Fresh { runtime, engine, policy: policy(&python)?, name }));
+        found.push(Box::new(Fresh { runtime, engine, policy: policy(&python)?, interpreter: None, name }));
     }
     Ok(found)
 }
@@ -46,32 +46,6 @@ pub fn contenders<'r>(runtime: &'r Runtime, venv: Option<&Path>) -> Result<Vec<B
 fn engine(runtime: &Runtime) -> Result<Engine, Fault> {
     let _inside = runtime.enter();
     Ok(Engine::builder().audit(AuditTo::Memory).build()?)
-}
-
-struct Fresh<'r> {
-    runtime: &'r Runtime,
-    engine: Engine,
-    policy: Policy,
-    name: String,
-}
-
-impl Contender for Fresh<'_> {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn in_a_row(&self) -> usize {
-        IN_A_ROW
-    }
-
-    fn sample(&mut self) -> Result<Duration, Fault> {
-        let policy = self.policy.clone();
-        let started = Instant::now();
-        let mut session = self.engine.session_with(policy).open()?;
-        let outcome = self.runtime.block_on(session.run("1+1"))?;
-        let time = started.elapsed();
-        expect(&outcome, &Value::Int(2)).map(|()| time)
-    }
 }
 
 /// Sessions in a second, a fresh one for each run: the time of one run is given, and the number in the note.
