@@ -17,18 +17,27 @@ use crate::contender::{Contender, Fault};
 const CALLS: u32 = 500;
 
 /// Fresh sessions of one pool in a row.
-pub const IN_A_ROW: usize = 5;
+pub const IN_A_ROW: usize = 20;
+
+/// Before each fresh session its process sleeps, so that all wake up alike. In a busy service a session follows the
+/// last within a moment; in a quiet one the processors have gone to sleep and their caches belong to others.
+pub const BUSY: Duration = Duration::from_millis(1);
+/// See [`BUSY`].
+pub const QUIET: Duration = Duration::from_millis(10);
 
 /// Every measurement of the library.
 pub fn contenders<'r>(runtime: &'r Runtime, folder: &Path) -> Result<Vec<Box<dyn Contender + 'r>>, Fault> {
     let in_memory = engine(runtime, AuditTo::Memory)?;
     let in_file = engine(runtime, AuditTo::File(folder.join("audit.jsonl")))?;
     let mut found: Vec<Box<dyn Contender + 'r>> = Vec::new();
-    for interpreter in [Interpreter::Monty, Interpreter::Rustpython] {
+    for (interpreter, pauses) in [(Interpreter::Monty, &[BUSY, QUIET][..]), (Interpreter::Rustpython, &[QUIET])] {
         for (engine, audit) in [(&in_memory, "memory"), (&in_file, "file")] {
-            let name = format!("{}: fresh session to result of 1+1, audit in {audit}", interpreter.as_str());
-            let (engine, policy, interpreter) = (engine.clone(), Policy::closed(), Some(interpreter));
-            found.push(Box::new(Fresh { runtime, engine, policy, interpreter, name }));
+            for pause in pauses {
+                let name = interpreter.as_str();
+                let name = format!("{name}: fresh session to result of 1+1, audit in {audit}, every {pause:?}");
+                let (engine, policy, interpreter) = (engine.clone(), Policy::closed(), Some(interpreter));
+                found.push(Box::new(Fresh { runtime, engine, policy, interpreter, name, pause: *pause }));
+            }
         }
     }
     for interpreter in [Interpreter::Monty, Interpreter::Rustpython] {
@@ -65,6 +74,8 @@ pub struct Fresh<'r> {
     pub interpreter: Option<Interpreter>,
     /// Its name in the table.
     pub name: String,
+    /// What it sleeps before.
+    pub pause: Duration,
 }
 
 impl Contender for Fresh<'_> {
@@ -78,6 +89,7 @@ impl Contender for Fresh<'_> {
 
     fn sample(&mut self) -> Result<Duration, Fault> {
         let policy = self.policy.clone();
+        std::thread::sleep(self.pause);
         let started = Instant::now();
         let builder = self.engine.session_with(policy);
         let mut session = match self.interpreter {

@@ -14,7 +14,6 @@ mod process;
 mod report;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use ringfence::CountingAllocator;
 
@@ -58,9 +57,6 @@ fn run() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Between two samples in a row: a pool has time to fill up again.
-const PAUSE: Duration = Duration::from_millis(5);
-
 /// Each contender's turn in every round; slow ones sit some rounds out.
 fn interleaved(mut contenders: Vec<Box<dyn Contender + '_>>, rounds: usize) -> Result<Vec<Row>, Fault> {
     let mut samples = vec![Vec::new(); contenders.len()];
@@ -69,7 +65,6 @@ fn interleaved(mut contenders: Vec<Box<dyn Contender + '_>>, rounds: usize) -> R
         for (contender, samples) in contenders.iter_mut().zip(&mut samples) {
             let turns = if round % contender.every() == 0 { contender.in_a_row() } else { 0 };
             for _ in 0..turns {
-                std::thread::sleep(PAUSE);
                 let time = contender.sample()?;
                 if round >= 5 {
                     samples.push(time);

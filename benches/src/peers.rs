@@ -8,14 +8,16 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::contender::{Contender, Fault};
-use crate::library::IN_A_ROW;
+use crate::library::{BUSY, IN_A_ROW, QUIET};
 use crate::options::Options;
 
 /// Every peer that the options name.
 pub fn contenders(options: &Options, folder: &Path) -> Result<Vec<Box<dyn Contender>>, Fault> {
     let mut found: Vec<Box<dyn Contender>> = Vec::new();
     if let (Some(python), Some(program)) = (&options.peer_python, &options.peer_program) {
-        found.push(Box::new(Pool::start(python, program)?));
+        for pause in [BUSY, QUIET] {
+            found.push(Box::new(Pool::start(python, program, pause)?));
+        }
     }
     if let Some(python) = &options.python {
         let arguments = ["-c", "print(1+1)"].map(str::to_owned).to_vec();
@@ -45,12 +47,13 @@ struct Pool {
     child: Child,
     ask: ChildStdin,
     answers: BufReader<ChildStdout>,
+    pause: Duration,
 }
 
 const POOL: &str = "pydantic-monty 1.4.0, pool checkout and run of 1+1";
 
 impl Pool {
-    fn start(python: &Path, program: &Path) -> Result<Self, Fault> {
+    fn start(python: &Path, program: &Path, pause: Duration) -> Result<Self, Fault> {
         let fault = |error| Fault::Peer(POOL.to_owned(), error);
         let mut command = Command::new(python);
         command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -58,13 +61,13 @@ impl Pool {
         let closed = || fault(io::Error::from(io::ErrorKind::BrokenPipe));
         let ask = child.stdin.take().ok_or_else(closed)?;
         let answers = BufReader::new(child.stdout.take().ok_or_else(closed)?);
-        Ok(Self { child, ask, answers })
+        Ok(Self { child, ask, answers, pause })
     }
 }
 
 impl Contender for Pool {
     fn name(&self) -> String {
-        POOL.to_owned()
+        format!("{POOL}, every {:?}", self.pause)
     }
 
     fn in_a_row(&self) -> usize {
@@ -74,7 +77,7 @@ impl Contender for Pool {
     /// The time that the pool's own process took: the way to it and back is not counted against it.
     fn sample(&mut self) -> Result<Duration, Fault> {
         let fault = |error| Fault::Peer(POOL.to_owned(), error);
-        self.ask.write_all(b"\n").map_err(fault)?;
+        writeln!(self.ask, "{}", self.pause.as_secs_f64()).map_err(fault)?;
         let mut line = String::new();
         self.answers.read_line(&mut line).map_err(fault)?;
         line.trim().parse().map(Duration::from_nanos).map_err(|_| Fault::Answer(POOL.to_owned(), line))

@@ -11,7 +11,7 @@ use ringfence::{AuditTo, Engine, Policy, Value};
 use tokio::runtime::Runtime;
 
 use crate::contender::{Contender, Fault};
-use crate::library::{Fresh, expect};
+use crate::library::{BUSY, Fresh, QUIET, expect};
 use crate::report::Row;
 
 /// Sessions in the measurement of throughput.
@@ -37,8 +37,11 @@ pub fn contenders<'r>(runtime: &'r Runtime, venv: Option<&Path>) -> Result<Vec<B
     let mut found: Vec<Box<dyn Contender + 'r>> = Vec::new();
     for (name, python) in settings(venv) {
         let engine = engine(runtime)?;
-        let name = format!("process, {name} imported: fresh session to result of 1+1");
-        found.push(Box::new(Fresh { runtime, engine, policy: policy(&python)?, interpreter: None, name }));
+        for pause in [BUSY, QUIET] {
+            let name = format!("process, {name} imported: fresh session to result of 1+1, every {pause:?}");
+            let (engine, policy) = (engine.clone(), policy(&python)?);
+            found.push(Box::new(Fresh { runtime, engine, policy, interpreter: None, name, pause }));
+        }
     }
     Ok(found)
 }

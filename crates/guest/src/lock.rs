@@ -66,8 +66,17 @@ pub fn filter() -> Result<BpfProgram, LockError> {
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_poll, vec![only_if(1, SeccompCmpOp::Eq, 1)?]);
     rules.insert(libc::SYS_ppoll, vec![only_if(1, SeccompCmpOp::Eq, 1)?]);
+    // A worker lowers the bound on its own address space, and can't raise it again; nobody else's, and no other bound.
+    let bound = u64::from(libc::RLIMIT_AS);
+    rules.insert(libc::SYS_prlimit64, vec![both((0, 0), (1, bound))?]);
     let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).unwrap_or_default());
     Ok(SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch)?.try_into()?)
+}
+
+/// Two arguments are these numbers.
+fn both(first: (u8, u64), second: (u8, u64)) -> Result<SeccompRule, seccompiler::BackendError> {
+    let is = |(argument, value)| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value);
+    SeccompRule::new(vec![is(first)?, is(second)?])
 }
 
 fn only_if(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {

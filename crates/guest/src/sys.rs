@@ -222,6 +222,14 @@ pub fn lower_limits(stack: u64) -> io::Result<()> {
     set(libc::RLIMIT_STACK, stack)
 }
 
+/// The kernel's own bound on the address space, behind the allocator's: it holds for code that goes around the allocator.
+pub fn bound_address_space(bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // WHY UNSAFE: `setrlimit` is a raw libc call.
+    // SAFETY: `limit` is on this stack.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }).map(drop)
+}
+
 /// Lets the main thread's stack grow to `bytes`.
 pub fn raise_stack(bytes: u64) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

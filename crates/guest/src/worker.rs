@@ -26,8 +26,11 @@ const LINES_AT_ONCE: u32 = 64;
 /// Makes an interpreter of the kind asked for.
 pub type MakeInterpreter<'a> = dyn FnMut(Engine) -> Box<dyn Interpreter> + 'a;
 
-/// Serves one session until the host is gone.
-pub fn serve(make: &mut MakeInterpreter<'_>) -> ! {
+/// Address space beyond the memory limit: the stack, and what the allocator keeps to itself.
+const SLACK: u64 = 192 << 20;
+
+/// Serves one session until the host is gone; `size` is the address space of a worker that is idle, where it is known.
+pub fn serve(size: Option<u64>, make: &mut MakeInterpreter<'_>) -> ! {
     let mut socket = Socket::default();
     socket.send(&FromGuest::Ready(VERSION));
     let ToGuest::Setup(setup) = socket.receive() else { sys::end(70) };
@@ -35,6 +38,12 @@ pub fn serve(make: &mut MakeInterpreter<'_>) -> ! {
         sys::end(71);
     }
     sys::allow_memory(setup.memory);
+    if let Some(size) = size {
+        let bound = size.saturating_add(setup.memory).saturating_add(SLACK);
+        if sys::bound_address_space(bound).is_err() {
+            sys::end(73);
+        }
+    }
     let mut session =
         Session { engine: None, functions: setup.functions.clone(), host: WorkerHost::new(socket, &setup) };
     loop {

@@ -49,9 +49,10 @@ pub fn serve(warm: impl FnOnce() -> Result<Box<dyn Warmth>, String>) -> ! {
     sys::ignore_children();
     send(GREETING, None);
     let parent = std::process::id();
+    let size = address_space();
     while let Some(socket) = next_session() {
         match sys::fork() {
-            Ok(sys::Forked::Child) => become_worker(socket, parent, &filter, warmth.as_mut()),
+            Ok(sys::Forked::Child) => become_worker(socket, (parent, size), &filter, warmth.as_mut()),
             Ok(sys::Forked::Parent(pid, handle)) => send(&pid.to_le_bytes(), Some(handle)),
             Err(error) => send(error.to_string().as_bytes(), None),
         }
@@ -67,8 +68,20 @@ fn prepare() -> Result<BpfProgram, String> {
     lock::filter().map_err(|error| error.to_string())
 }
 
+/// The zygote's address space in bytes, which its workers start with; `None` where /proc is not there.
+fn address_space() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+    size.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
 /// INVARIANT: nothing of the session is read before the filter is on.
-fn become_worker(socket: OwnedFd, parent: u32, filter: &BpfProgram, warmth: &mut dyn Warmth) -> ! {
+fn become_worker(
+    socket: OwnedFd,
+    (parent, size): (u32, Option<u64>),
+    filter: &BpfProgram,
+    warmth: &mut dyn Warmth,
+) -> ! {
     let locked = sys::die_with(parent)
         .and_then(|alive| if alive { Ok(()) } else { Err(std::io::ErrorKind::NotConnected.into()) })
         .and_then(|()| sys::keep_only(socket))
@@ -80,7 +93,7 @@ fn become_worker(socket: OwnedFd, parent: u32, filter: &BpfProgram, warmth: &mut
     }
     sys::install_signal_handlers();
     warmth.reseed();
-    worker::serve(&mut |engine| warmth.interpreter(engine))
+    worker::serve(size, &mut |engine| warmth.interpreter(engine))
 }
 
 /// The socket of the next session, or `None` where the host is gone.

@@ -2,10 +2,11 @@
 //!
 //! Answers to: the promise that nothing outlives its host. Must not: end a process that it did not start.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+mod support;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ringfence");
 const ROUNDS: u64 = 50;
@@ -16,21 +17,6 @@ fn start(home: &Path) -> Child {
     command.args(["run", "-q", "--wall", "60s", "--audit", "log.jsonl", "-c", LOOP]).current_dir(home);
     command.env("XDG_STATE_HOME", home.join("state")).env("XDG_RUNTIME_DIR", home.join("run"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
-}
-
-/// Every process below `pid`, by the kernel's lists of children.
-fn below(pid: u32) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![pid];
-    while let Some(parent) = open.pop() {
-        let Ok(tasks) = std::fs::read_dir(format!("/proc/{parent}/task")) else { continue };
-        for task in tasks.flatten() {
-            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-            open.extend(children.filter(|child| found.insert(*child)));
-        }
-    }
-    found
 }
 
 fn is_worker(pid: u32) -> bool {
@@ -49,7 +35,7 @@ fn a_killed_host_leaves_nothing() {
         let mut host = start(home.path());
         // A different moment each round: before, during and after the start of the workers.
         std::thread::sleep(Duration::from_millis(7 * round));
-        let workers = below(host.id());
+        let workers = support::below(host.id());
         host.kill().expect("it is ours");
         host.wait().expect("it is ours");
         seen += workers.len();

@@ -8,34 +8,30 @@ use std::sync::Arc;
 use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
 use ringfence_types::TierName;
 use ringfence_wire::Setup;
-use ringfence_worker::{Frames, Gone, Process, Taken};
+use ringfence_worker::{Frames, Gone, Process, Refill, Taken};
 
 use crate::probe;
 use crate::zygote::Worker;
 
 const TIER: TierName = TierName::Embedded;
 
-/// Address space beyond the memory limit: the stack, and what the allocator keeps to itself.
-const SLACK: u64 = 192 << 20;
-
 #[derive(Debug)]
 pub struct EmbeddedCell {
     frames: Frames,
     process: Arc<Process>,
     enforcement: Enforcement,
+    /// The next worker is made when this one is gone.
+    _refill: Refill,
 }
 
 impl EmbeddedCell {
     /// Takes a worker for one session.
-    pub fn open(worker: Worker, setup: &Setup) -> Self {
+    pub fn open(worker: Worker, refill: Refill, setup: &Setup) -> Self {
         let footprint = worker.footprint();
-        let Worker { socket, handle, pid, .. } = worker;
-        let process = Process::new(handle, pid, footprint);
-        // The kernel's own bound behind the allocator's: it holds for code that goes around the allocator. Where it
-        // can't be set the worker's own accounting and the host's deadline remain.
-        process.limit_address_space(footprint.size.saturating_add(setup.memory).saturating_add(SLACK));
+        let Worker { socket, process, .. } = worker;
+        process.idle_at(footprint);
         let frames = Frames::new(TIER, socket, setup);
-        Self { frames, process: Arc::new(process), enforcement: probe::enforcement() }
+        Self { frames, process: Arc::new(process), enforcement: probe::enforcement(), _refill: refill }
     }
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {

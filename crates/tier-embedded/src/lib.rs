@@ -126,14 +126,14 @@ impl Tier for Embedded {
 
     fn open<'a>(&'a self, grant: &'a Grant, engine: Option<Engine>) -> Boxed<'a, Result<Box<dyn Cell>, TierFault>> {
         Box::pin(async move {
-            let worker = self.pool(engine.unwrap_or(Engine::Rustpython)).take().await?;
+            let (worker, refill) = self.pool(engine.unwrap_or(Engine::Rustpython)).take().await?;
             let setup = Setup {
                 version: ringfence_wire::VERSION,
                 memory: grant.limits().memory.bytes(),
                 workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
                 functions: grant.functions().to_vec(),
             };
-            Ok(Box::new(EmbeddedCell::open(worker, &setup)) as Box<dyn Cell>)
+            Ok(Box::new(EmbeddedCell::open(worker, refill, &setup)) as Box<dyn Cell>)
         })
     }
 }

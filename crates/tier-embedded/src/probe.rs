@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Starts one worker and reads from the kernel whether it is locked.
 pub async fn probe(pool: &Pool) -> Probe {
     match tokio::time::timeout(PATIENCE, pool.take()).await {
-        Ok(Ok(worker)) => {
+        Ok(Ok((worker, _refill))) => {
             if locked(&worker).await {
                 Probe::Ready(Strength::Process)
             } else {
@@ -43,7 +43,7 @@ fn unusable(why: &str, remedy: &str) -> Probe {
 /// so that it must have lived to speak too.
 async fn locked(worker: &Worker) -> bool {
     for _ in 0..200 {
-        let is = |field, want| status_field(worker.pid, field).as_deref() == Some(want);
+        let is = |field, want| status_field(worker.process.pid(), field).as_deref() == Some(want);
         if is("Seccomp:", "2") && is("NoNewPrivs:", "1") && worker.has_spoken() {
             return true;
         }

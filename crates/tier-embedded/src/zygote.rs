@@ -2,7 +2,7 @@
 //!
 //! Answers to: `pool`. Must not: leave a process behind; dropping it ends the zygote, and with it every worker.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use ringfence_tier::TierFault;
 use ringfence_types::{Engine, TierName};
 use ringfence_wire::launch::{GREETING, HIDDEN_ARGUMENT, LEAN};
-use ringfence_worker::{Control, Executable, Footprint, Message};
+use ringfence_worker::{Control, Executable, Footprint, Message, Process};
 use rustix::io::ioctl_fionread;
 
 use crate::cannot_open;
@@ -21,10 +21,8 @@ use crate::cannot_open;
 pub struct Worker {
     /// The session's socket.
     pub socket: UnixStream,
-    /// A handle that can't come to mean another process.
-    pub handle: OwnedFd,
-    /// The process number, for readings only.
-    pub pid: i32,
+    /// The process.
+    pub process: Process,
     usual: Arc<OnceLock<Footprint>>,
 }
 
@@ -40,7 +38,7 @@ impl Worker {
             return *usual;
         }
         let ready = self.has_spoken();
-        let footprint = Footprint::of(self.pid);
+        let footprint = self.process.footprint();
         if ready { *self.usual.get_or_init(|| footprint) } else { footprint }
     }
 }
@@ -104,8 +102,8 @@ impl Zygote {
         let Message { bytes, descriptors } = self.receive()?;
         match (<[u8; 4]>::try_from(bytes.as_slice()), descriptors.into_iter().next()) {
             (Ok(pid), Some(handle)) => {
-                let (pid, usual) = (i32::from_le_bytes(pid), Arc::clone(&self.usual));
-                Ok(Worker { socket: ours, handle, pid, usual })
+                let process = Process::new(handle, i32::from_le_bytes(pid));
+                Ok(Worker { socket: ours, process, usual: Arc::clone(&self.usual) })
             }
             _ if bytes.is_empty() => Err(cannot_open("the zygote is gone")),
             _ => Err(cannot_open(String::from_utf8_lossy(&bytes))),

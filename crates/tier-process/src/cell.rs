@@ -12,7 +12,7 @@ use std::time::Duration;
 use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
 use ringfence_types::{LimitKind, Stream, TierName};
 use ringfence_wire::Setup;
-use ringfence_worker::{Frames, Gone, Process, Taken, readable};
+use ringfence_worker::{Frames, Gone, Process, Refill, Taken, readable};
 
 use crate::group::Group;
 use crate::jail::Ready;
@@ -51,11 +51,13 @@ pub struct ProcessCell {
     outputs: [Output; 2],
     inside: Arc<Inside>,
     enforcement: Enforcement,
+    /// The next session is forked when this one is gone.
+    _refill: Refill,
 }
 
 impl ProcessCell {
     /// Takes a session that is ready.
-    pub fn open(ready: Ready, setup: &Setup, enforcement: Enforcement) -> Self {
+    pub fn open(ready: Ready, refill: Refill, setup: &Setup, enforcement: Enforcement) -> Self {
         let Ready { socket, outputs: [out, err], place, interpreter, group } = ready;
         let inside = Inside { place, interpreter, group, memory: setup.memory };
         Self {
@@ -63,6 +65,7 @@ impl ProcessCell {
             outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],
             inside: Arc::new(inside),
             enforcement,
+            _refill: refill,
         }
     }
 

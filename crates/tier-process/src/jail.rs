@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, Plan};
-use ringfence_worker::{Control, Executable, Footprint, Message, Process};
+use ringfence_worker::{Control, Executable, Message, Process};
 
 use crate::group::{Group, Groups};
 
@@ -39,7 +39,7 @@ pub struct Ready {
 }
 
 /// Why a jail or a session in it could not be made: one line, from the init or the kernel.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct NoJail(pub String);
 
@@ -97,7 +97,7 @@ impl Jail {
             Some(group) => group.add(interpreter.pid())?,
             // For each process alone: better than nothing, and told.
             None => {
-                let usual = Footprint::of(interpreter.pid()).size;
+                let usual = interpreter.footprint().size;
                 interpreter.limit_address_space(usual.saturating_add(groups.bounds().memory).saturating_add(SLACK));
             }
         }
@@ -110,7 +110,7 @@ fn process(handle: OwnedFd) -> Result<Process, NoJail> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
     let pid = text.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|pid| pid.trim().parse().ok());
     let pid: i32 = pid.filter(|pid| *pid > 0).ok_or_else(|| NoJail("a session ended at its start".to_owned()))?;
-    Ok(Process::new(handle, pid, Footprint::default()))
+    Ok(Process::new(handle, pid))
 }
 
 fn told(said: &[u8]) -> NoJail {

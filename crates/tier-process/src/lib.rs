@@ -97,7 +97,11 @@ impl ProcessTier {
         let ask = Ask { tenant: Tenant::local(), session, functions: Vec::new() };
         let Ok(grant) = Policy::closed().decide(&ask) else { return never() };
         match self.interpreter(&grant).await {
-            Ok(interpreter) => probe::judge(self.pools.take(&grant, &interpreter).await),
+            Ok(interpreter) => match self.pools.take(&grant, &interpreter).await {
+                // The session lives until it was looked at.
+                Ok((ready, _refill)) => probe::judge(&ready),
+                Err(fault) => probe::failed(&fault),
+            },
             Err(error) => Probe::Unusable {
                 why: error.to_string(),
                 remedy: "install Python 3.9 or newer, or name one by `--python`".to_owned(),
@@ -166,7 +170,7 @@ impl Tier for ProcessTier {
             if !missing.is_empty() {
                 return Err(cannot_open(format!("`{}` does not have {}", interpreter.executable, missing.join(", "))));
             }
-            let ready = self.pools.take(grant, &interpreter).await.map_err(cannot_open)?;
+            let (ready, refill) = self.pools.take(grant, &interpreter).await.map_err(cannot_open)?;
             let setup = Setup {
                 version: ringfence_wire::VERSION,
                 memory: grant.limits().memory.bytes(),
@@ -174,7 +178,7 @@ impl Tier for ProcessTier {
                 functions: grant.functions().to_vec(),
             };
             let enforcement = probe::enforcement(ready.group.is_some());
-            Ok(Box::new(ProcessCell::open(ready, &setup, enforcement)) as Box<dyn Cell>)
+            Ok(Box::new(ProcessCell::open(ready, refill, &setup, enforcement)) as Box<dyn Cell>)
         })
     }
 }

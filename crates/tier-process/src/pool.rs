@@ -1,4 +1,4 @@
-//! Sessions kept ready ahead of need: a jail, and a thread that forks the next session as soon as one is taken, for
+//! Sessions kept ready ahead of need: a jail, and a thread that forks the next session when one is done, for
 //! each interpreter, policy and tenant.
 //!
 //! Answers to: the tier. Must not: hand the same session out twice, or one tenant's to another.
@@ -6,14 +6,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence_policy::Grant;
 use ringfence_types::Tenant;
 use ringfence_wire::jail::Plan;
-use ringfence_worker::Executable;
-use tokio::sync::mpsc;
+use ringfence_worker::{Executable, Line, Refill};
 
 use crate::group::{Bounds, Groups};
 use crate::interpreter::Interpreter;
@@ -24,8 +22,6 @@ use crate::plan::plan;
 const MOST: usize = 8;
 /// A jail that nobody used for so long ends when another is asked for.
 const UNUSED: Duration = Duration::from_secs(300);
-/// How long the next fork waits while there are sessions enough.
-const BREATH: Duration = Duration::from_millis(3);
 
 type Key = (Tenant, [u8; 32], Vec<String>, String);
 
@@ -54,7 +50,7 @@ impl Pools {
     }
 
     /// A fresh session under this grant: at once where one is ready.
-    pub async fn take(&self, grant: &Grant, interpreter: &Interpreter) -> Result<Ready, NoJail> {
+    pub async fn take(&self, grant: &Grant, interpreter: &Interpreter) -> Result<(Ready, Refill), NoJail> {
         let key: Key =
             (grant.tenant().clone(), grant.policy_hash(), grant.packages().to_vec(), interpreter.executable.clone());
         let shelf = self.shelf(&key, grant, interpreter)?;
@@ -94,62 +90,33 @@ impl Pools {
 /// One jail, and the sessions of it that are ready.
 #[derive(Debug)]
 struct Shelf {
-    ready: Option<tokio::sync::Mutex<mpsc::Receiver<Result<Ready, NoJail>>>>,
+    line: Line<Ready, NoJail>,
     used: Mutex<Instant>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Shelf {
     fn start(executable: Executable, plan: Plan, groups: Groups, warm: usize) -> Result<Self, NoJail> {
-        let (sender, receiver) = mpsc::channel(warm);
-        let thread = std::thread::Builder::new()
-            .name("ringfence-jail".to_owned())
-            .spawn(move || keep_filled(&executable, &plan, &groups, &sender))?;
-        let ready = Some(tokio::sync::Mutex::new(receiver));
-        Ok(Self { ready, used: Mutex::new(Instant::now()), thread: Some(thread) })
+        let mut jail = None;
+        let line = Line::start("ringfence-jail".to_owned(), warm, move || {
+            let current = match jail.take() {
+                Some(current) => current,
+                None => Jail::start(&executable, &plan)?,
+            };
+            let session = current.fork(&groups)?;
+            jail = Some(current);
+            Ok(session)
+        })?;
+        Ok(Self { line, used: Mutex::new(Instant::now()) })
     }
 
     fn unused(&self) -> Duration {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    async fn take(&self) -> Result<Ready, NoJail> {
+    async fn take(&self) -> Result<(Ready, Refill), NoJail> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let gone = || Err(NoJail("the thread that forks sessions is gone".to_owned()));
-        let Some(ready) = &self.ready else { return gone() };
-        ready.lock().await.recv().await.unwrap_or_else(gone)
-    }
-}
-
-impl Drop for Shelf {
-    /// Waits for the thread, so that no process is left when the tier is gone.
-    fn drop(&mut self) {
-        self.ready = None;
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has dropped its jail while unwinding.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Runs until its shelf is dropped, or until something is wrong, which is told once.
-fn keep_filled(executable: &Executable, plan: &Plan, groups: &Groups, ready: &mpsc::Sender<Result<Ready, NoJail>>) {
-    let jail = match Jail::start(executable, plan) {
-        Ok(jail) => jail,
-        Err(fault) => {
-            let _ = ready.blocking_send(Err(fault));
-            return;
-        }
-    };
-    loop {
-        let forked = jail.fork(groups);
-        let failed = forked.is_err();
-        if ready.blocking_send(forked).is_err() || failed {
-            return;
-        }
-        if ready.capacity() * 2 < ready.max_capacity() {
-            // More than half are left: whoever took one has the processors first.
-            std::thread::sleep(BREATH);
-        }
+        let taken = self.line.take().await.unwrap_or_else(gone)?;
+        Ok((taken, self.line.refill()))
     }
 }

@@ -10,11 +10,7 @@ use crate::group;
 use crate::jail::{NoJail, Ready};
 
 /// What a session that was forked for trying shows of itself in the kernel's books.
-pub fn judge(tried: Result<Ready, NoJail>) -> Probe {
-    let ready = match tried {
-        Ok(ready) => ready,
-        Err(fault) => return unusable(&fault.0, remedy_for(&fault.0)),
-    };
+pub fn judge(ready: &Ready) -> Probe {
     if let Err(open) = locked(ready.interpreter.pid()) {
         return unusable(&format!("a session runs without {open}"), "report this with the output of `uname -a`");
     }
@@ -26,6 +22,11 @@ pub fn judge(tried: Result<Ready, NoJail>) -> Probe {
             remedy: "run as root, or have control groups of version 2 delegated to this user".to_owned(),
         },
     }
+}
+
+/// Why there is no session to look at.
+pub fn failed(fault: &NoJail) -> Probe {
+    unusable(&fault.0, remedy_for(&fault.0))
 }
 
 fn unusable(why: &str, remedy: &str) -> Probe {

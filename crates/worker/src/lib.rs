@@ -7,6 +7,7 @@
 mod control;
 mod executable;
 mod frames;
+mod line;
 mod link;
 mod process;
 mod sys;
@@ -14,5 +15,6 @@ mod sys;
 pub use control::{Control, Message};
 pub use executable::Executable;
 pub use frames::{Frames, Taken};
+pub use line::{Line, Refill};
 pub use link::{Gone, Link, readable};
 pub use process::{Footprint, Process, status_field};

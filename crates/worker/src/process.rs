@@ -2,7 +2,9 @@
 //!
 //! Answers to: the cells of the tiers. Must not: wait for the process, or believe what it says of itself.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -10,28 +12,56 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, pidfd_send_signal, prlimit}
 
 use crate::sys;
 
+/// Room for what the kernel says of a process; the lines that are read are near its start.
+const STATUS: usize = 4 << 10;
+
 /// A worker process.
 #[derive(Debug)]
 pub struct Process {
     handle: OwnedFd,
     pid: i32,
+    /// Its status, opened ahead of need; `None` where that could not be done: then it is opened for each reading.
+    status: Option<File>,
     killed: AtomicBool,
     last_cpu: AtomicU64,
     peak: AtomicU64,
-    resident_before: u64,
+    resident_before: AtomicU64,
 }
 
 impl Process {
-    /// A handle on `pid`, for which `handle` is a pidfd; `before` is its memory while it is idle.
-    pub fn new(handle: OwnedFd, pid: i32, before: Footprint) -> Self {
+    /// A handle on `pid`, for which `handle` is a pidfd.
+    pub fn new(handle: OwnedFd, pid: i32) -> Self {
         Self {
             handle,
             pid,
+            status: File::open(status_path(pid)).ok(),
             killed: AtomicBool::new(false),
             last_cpu: AtomicU64::new(0),
             peak: AtomicU64::new(0),
-            resident_before: before.resident,
+            resident_before: AtomicU64::new(0),
         }
+    }
+
+    /// Says what its memory is while it is idle: [`Process::peak`] counts from there.
+    pub fn idle_at(&self, footprint: Footprint) {
+        self.resident_before.store(footprint.resident, Ordering::Relaxed);
+    }
+
+    /// Its memory now.
+    pub fn footprint(&self) -> Footprint {
+        self.status(|status| {
+            let of = |field| bytes_of(status, field).unwrap_or_default();
+            Footprint { size: of("VmSize:"), resident: of("VmRSS:") }
+        })
+        .unwrap_or_default()
+    }
+
+    /// Reads its status, in one system call where it was opened before.
+    fn status<R>(&self, read: impl FnOnce(&str) -> R) -> Option<R> {
+        let Some(open) = &self.status else { return status(self.pid).as_deref().map(read) };
+        let mut buffer = [0; STATUS];
+        let count = open.read_at(&mut buffer, 0).ok()?;
+        buffer.get(..count).and_then(|text| std::str::from_utf8(text).ok()).map(read)
     }
 
     /// Its number, for readings only: it may come to mean another process.
@@ -62,8 +92,9 @@ impl Process {
 
     /// The most memory that it held above that of an idle one, in bytes; the last reading where it is gone.
     pub fn peak(&self) -> u64 {
-        if let Some(resident) = status(self.pid).and_then(|status| bytes_of(&status, "VmHWM:")) {
-            self.peak.fetch_max(resident.saturating_sub(self.resident_before), Ordering::Relaxed);
+        if let Some(resident) = self.status(|status| bytes_of(status, "VmHWM:")).flatten() {
+            let before = self.resident_before.load(Ordering::Relaxed);
+            self.peak.fetch_max(resident.saturating_sub(before), Ordering::Relaxed);
         }
         self.peak.load(Ordering::Relaxed)
     }
@@ -90,22 +121,17 @@ pub struct Footprint {
     pub resident: u64,
 }
 
-impl Footprint {
-    /// The memory of a process now.
-    pub fn of(pid: i32) -> Self {
-        let status = status(pid).unwrap_or_default();
-        let of = |field| bytes_of(&status, field).unwrap_or_default();
-        Self { size: of("VmSize:"), resident: of("VmRSS:") }
-    }
-}
-
 /// One line of `/proc/PID/status`, without its name; `field` ends in a colon.
 pub fn status_field(pid: i32, field: &str) -> Option<String> {
     field_of(&status(pid)?, field).map(str::to_owned)
 }
 
 fn status(pid: i32) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{pid}/status")).ok()
+    std::fs::read_to_string(status_path(pid)).ok()
+}
+
+fn status_path(pid: i32) -> String {
+    format!("/proc/{pid}/status")
 }
 
 fn field_of<'s>(status: &'s str, field: &str) -> Option<&'s str> {

@@ -1,0 +1,261 @@
+//! Things kept ready ahead of need, made by a thread of their own: workers, jails' sessions.
+//!
+//! Answers to: the pools of the tiers. Must not: hand the same thing out twice, or make the next one while whoever
+//! took the last still waits for its first answer, unless fewer than half are left.
+//! A failure is never kept for later: only who waits for a thing is told of it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+/// The thread that makes things, and those that are ready.
+#[derive(Debug)]
+pub struct Line<T, E> {
+    shared: Arc<Shared<T, E>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared<T, E> {
+    state: Mutex<State<T, E>>,
+    changed: Condvar,
+    /// How many are kept ready.
+    full: usize,
+}
+
+#[derive(Debug)]
+struct State<T, E> {
+    ready: VecDeque<T>,
+    waiting: VecDeque<oneshot::Sender<Result<T, E>>>,
+    /// Make more until the line is full again.
+    filling: bool,
+    /// The thread sleeps.
+    asleep: bool,
+    /// The line is dropped, or its thread is gone.
+    over: bool,
+}
+
+impl<T, E> Shared<T, E> {
+    fn state(&self) -> MutexGuard<'_, State<T, E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fills the line up. Waking a thread takes longer than the rest of a take does, so it is done where it must be.
+    fn fill(&self, state: &mut State<T, E>) {
+        state.filling = true;
+        if std::mem::take(&mut state.asleep) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Sleeps until something is to be made. Whether the line goes on.
+    fn until_wanted(&self) -> bool {
+        let mut state = self.state();
+        while !state.over && state.waiting.is_empty() && !(state.filling && state.ready.len() < self.full) {
+            state.filling = false;
+            state.asleep = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.asleep = false;
+        !state.over
+    }
+
+    /// Gives the thing to whoever waits longest, or keeps it.
+    fn made(&self, mut thing: T) {
+        let mut state = self.state();
+        while let Some(first) = state.waiting.pop_front() {
+            match first.send(Ok(thing)) {
+                Err(Ok(refused)) => thing = refused,
+                _ => return,
+            }
+        }
+        state.ready.push_back(thing);
+    }
+}
+
+impl<T, E: Clone> Shared<T, E> {
+    /// Tells everyone who waits. Nothing is tried again before somebody does.
+    fn failed(&self, fault: &E) {
+        let mut state = self.state();
+        state.filling = false;
+        for waiting in state.waiting.drain(..) {
+            // Whoever does not wait any longer need not know.
+            let _ = waiting.send(Err(fault.clone()));
+        }
+    }
+}
+
+/// Ends the waiting of everyone where the thread ends, also by a panic.
+struct Over<'a, T, E>(&'a Shared<T, E>);
+
+impl<T, E> Drop for Over<'_, T, E> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.over = true;
+        state.waiting.clear();
+    }
+}
+
+impl<T: Send + 'static, E: Clone + Send + 'static> Line<T, E> {
+    /// Starts the thread `name`, which keeps `full` things ready.
+    pub fn start(
+        name: String,
+        full: usize,
+        mut make: impl FnMut() -> Result<T, E> + Send + 'static,
+    ) -> io::Result<Self> {
+        let state =
+            State { ready: VecDeque::new(), waiting: VecDeque::new(), filling: true, asleep: false, over: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), full: full.max(1) });
+        let theirs = Arc::clone(&shared);
+        let run = move || {
+            let _over = Over(&theirs);
+            while theirs.until_wanted() {
+                match make() {
+                    Ok(thing) => theirs.made(thing),
+                    Err(fault) => theirs.failed(&fault),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+}
+
+impl<T, E> Line<T, E> {
+    /// One of them: at once where one is ready. `None` where the thread is gone.
+    pub async fn take(&self) -> Option<Result<T, E>> {
+        let coming = {
+            let mut state = self.shared.state();
+            if let Some(thing) = state.ready.pop_front() {
+                if state.ready.len() * 2 <= self.shared.full {
+                    self.shared.fill(&mut state);
+                }
+                return Some(Ok(thing));
+            }
+            if state.over {
+                return None;
+            }
+            let (sender, coming) = oneshot::channel();
+            state.waiting.push_back(sender);
+            self.shared.fill(&mut state);
+            coming
+        };
+        coming.await.ok()
+    }
+}
+
+impl<T: Send + 'static, E: Send + 'static> Line<T, E> {
+    /// What replaces something that was taken, when dropped: best when whoever took it is done.
+    pub fn refill(&self) -> Refill {
+        Refill(Arc::clone(&self.shared) as Arc<dyn Fill>)
+    }
+}
+
+/// Fills its line up when dropped.
+pub struct Refill(Arc<dyn Fill>);
+
+impl fmt::Debug for Refill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Refill")
+    }
+}
+
+trait Fill: Send + Sync {
+    fn fill_up(&self);
+}
+
+impl<T: Send, E: Send> Fill for Shared<T, E> {
+    fn fill_up(&self) {
+        self.fill(&mut self.state());
+    }
+}
+
+impl Drop for Refill {
+    fn drop(&mut self) {
+        self.0.fill_up();
+    }
+}
+
+impl<T, E> Drop for Line<T, E> {
+    /// Waits for the thread, so that no process is left when the tier is gone.
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state();
+            state.over = true;
+            state.ready.clear();
+        }
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has dropped what it made things with while unwinding.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A line of two whose makings are told, and may each fail.
+    fn line(results: Vec<Result<u32, &'static str>>) -> (Line<u32, &'static str>, mpsc::Receiver<()>) {
+        let mut results = VecDeque::from(results);
+        let (tell, told) = mpsc::channel();
+        let make = move || {
+            // The test may be over.
+            let _ = tell.send(());
+            results.pop_front().unwrap_or(Err("there is no more"))
+        };
+        (Line::start("a test".to_owned(), 2, make).expect("a thread"), told)
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_passed_is_not_told_to_who_comes_later() {
+        let (line, told) = line(vec![Ok(1), Err("no memory for a moment"), Ok(2), Ok(3)]);
+        for _ in 0..2 {
+            // The failure is over before anybody comes.
+            told.recv().expect("the thread lives");
+        }
+        while line.shared.state().filling {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(line.take().await, Some(Ok(1)));
+        assert_eq!(line.take().await, Some(Ok(2)));
+        assert_eq!(line.take().await, Some(Ok(3)));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_told_of_the_failure() {
+        let (line, _told) = line(vec![]);
+        assert_eq!(line.take().await, Some(Err("there is no more")));
+    }
+
+    #[tokio::test]
+    async fn what_was_taken_is_replaced_when_its_taker_is_done_or_half_are_gone() {
+        let (line, told) = line((0..9).map(Ok).collect());
+        let count = |made: u32| (0..made).for_each(|_| told.recv().expect("the thread lives"));
+        count(2);
+        while line.shared.state().filling {
+            tokio::task::yield_now().await;
+        }
+        let refill = line.refill();
+        assert_eq!(line.take().await, Some(Ok(0)));
+        // One of two is left: the next is made at once.
+        count(1);
+        drop(refill);
+        assert_eq!(line.take().await, Some(Ok(1)));
+        assert_eq!(line.take().await, Some(Ok(2)));
+        count(2);
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_is_gone_leaves_nobody_waiting() {
+        let line = Line::<(), ()>::start("a test".to_owned(), 1, || panic!("the thread is gone")).expect("a thread");
+        assert_eq!(line.take().await, None);
+    }
+}
