@@ -21,7 +21,7 @@ enum Place {
     Outside,
 }
 
-const PLACES: [(&str, Place); 28] = [
+const PLACES: [(&str, Place); 29] = [
     ("ringfence-types", Place::Layer(0)),
     ("ringfence-policy", Place::Layer(1)),
     ("ringfence-audit", Place::Layer(1)),
@@ -30,6 +30,7 @@ const PLACES: [(&str, Place); 28] = [
     ("ringfence-typecheck", Place::Layer(1)),
     ("ringfence-bridge", Place::Layer(2)),
     ("ringfence-tier", Place::Layer(2)),
+    ("ringfence-egress", Place::Layer(2)),
     ("ringfence-session", Place::Layer(3)),
     ("ringfence-architect", Place::Layer(3)),
     ("ringfence-tier-embedded", Place::Tier),
