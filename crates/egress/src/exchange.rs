@@ -24,7 +24,7 @@ use crate::event::{Event, Step};
 use crate::headers;
 use crate::limits::Traffic;
 use crate::proxy::{Shared, blank};
-use crate::refusal::{Refusal, shown};
+use crate::refusal::Refusal;
 use crate::resolve;
 use crate::screen::{Fault, Screened};
 use crate::stream::Meter;
@@ -115,7 +115,7 @@ impl Exchange {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
         let mut event = blank(self.connection);
-        event.method = Some(shown(request.method().as_str()));
+        event.method = Some(self.shown(request.method().as_str()));
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let is_connect = request.method() == Method::CONNECT;
         let answered =
@@ -137,7 +137,7 @@ impl Exchange {
 
     fn refuse(&self, event: Event, refusal: &Refusal) {
         // WHY: what was refused stays refused, recorded or not.
-        let _ = self.shared.tell(Event { step: Step::Refused(refusal.clone()), ..event });
+        let _ = self.shared.tell(&Event { step: Step::Refused(refusal.clone()), ..event });
     }
 
     fn screened(&self) -> Result<(), Refusal> {
@@ -150,8 +150,8 @@ impl Exchange {
         if self.scope != Scope::Proxy {
             return Err(Refusal::Malformed("it is a CONNECT inside a tunnel").into());
         }
-        let target = connect_target(&request)?;
-        name(event, &target);
+        let target = self.connect_target(&request)?;
+        self.name(event, &target);
         let reach = self.shared.rules.reach(&target)?;
         event.rule = Some(reach.rule());
         let addresses = self.pin(&target).await?;
@@ -176,9 +176,9 @@ impl Exchange {
     async fn forward(&self, mut request: Request<Incoming>, event: &mut Event) -> Result<Response<Reply>, Refused> {
         self.screened()?;
         let wanted = self.wanted(&request)?;
-        name(event, &wanted.target);
-        event.path = Some(shown(&wanted.path));
-        check_shape(&request, &wanted)?;
+        self.name(event, &wanted.target);
+        event.path = Some(self.shown(&wanted.path));
+        self.check_shape(&request, &wanted)?;
         let rules = &self.shared.rules;
         event.rule = Some(rules.permit(&wanted.target, &wanted.method, &wanted.path, request.headers())?);
         let mut way = self.way.lock().await;
@@ -263,72 +263,76 @@ impl Exchange {
         let (target, is_secure) = match (&self.scope, uri.scheme_str(), uri.authority()) {
             (Scope::Tunnel { target, is_secure }, None, None) => (target.clone(), *is_secure),
             (Scope::Tunnel { .. }, ..) => return Err(Refusal::Malformed("its address is not a path")),
-            (Scope::Proxy, Some("http"), Some(authority)) => (read_target(authority.as_str(), Some(HTTP))?, false),
+            (Scope::Proxy, Some("http"), Some(authority)) => (self.read_target(authority.as_str(), Some(HTTP))?, false),
             (Scope::Proxy, Some(_), Some(_)) => return Err(Refusal::Scheme),
             (Scope::Proxy, ..) => return Err(Refusal::Malformed("its address does not begin with `http://`")),
         };
         Ok(Wanted { target, is_secure, method: request.method().clone(), path: uri.path().to_owned() })
     }
+
+    fn shown(&self, text: &str) -> String {
+        self.shared.rules.shown(text)
+    }
+
+    fn name(&self, event: &mut Event, target: &Target) {
+        event.host = self.shown(&target.host.to_string());
+        event.port = Some(target.port);
+    }
+
+    fn read_target(&self, text: &str, default: Option<u16>) -> Result<Target, Refusal> {
+        Target::read(text, default).map_err(|fault| Refusal::Spelling { host: self.shown(text), fault })
+    }
+
+    fn connect_target(&self, request: &Request<Incoming>) -> Result<Target, Refusal> {
+        let uri = request.uri();
+        let Some(authority) = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none()) else {
+            return Err(Refusal::Malformed("CONNECT takes a host and a port"));
+        };
+        if request.headers().contains_key(header::CONTENT_LENGTH)
+            || request.headers().contains_key(header::TRANSFER_ENCODING)
+        {
+            return Err(Refusal::Malformed("CONNECT takes no body"));
+        }
+        let target = self.read_target(authority.as_str(), None)?;
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let is_same = |host: &HeaderValue| {
+            let read = |default| host.to_str().ok().and_then(|host| Target::read(host, Some(default)).ok());
+            // Without a port, it is the target's.
+            read(target.port).is_some_and(|host| host == target)
+        };
+        match (hosts.next(), hosts.next()) {
+            (None, _) => Ok(target),
+            (Some(host), None) if is_same(host) => Ok(target),
+            _ => Err(Refusal::HostHeader { target: self.shown(&target.to_string()) }),
+        }
+    }
+
+    /// What may stand in no request: another host, a change of protocol, an echo of its headers.
+    fn check_shape(&self, request: &Request<Incoming>, wanted: &Wanted) -> Result<(), Refusal> {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let default = if wanted.is_secure { HTTPS } else { HTTP };
+        let is_same = |host: &HeaderValue| {
+            let host = host.to_str().ok().and_then(|host| Target::read(host, Some(default)).ok());
+            host.is_some_and(|host| host == wanted.target)
+        };
+        if !matches!((hosts.next(), hosts.next()), (Some(host), None) if is_same(host)) {
+            return Err(Refusal::HostHeader { target: self.shown(&wanted.target.to_string()) });
+        }
+        if request.headers().contains_key(header::UPGRADE) {
+            return Err(Refusal::Upgrade);
+        }
+        if wanted.method == Method::TRACE {
+            return Err(Refusal::Malformed("TRACE would show what the proxy put in"));
+        }
+        if !wanted.path.starts_with('/') || !wanted.path.is_ascii() {
+            return Err(Refusal::Malformed("its path is not a path"));
+        }
+        Ok(())
+    }
 }
 
 fn self_fault(fault: &Fault, is_too_large: bool) -> &'static str {
     fault.get().copied().unwrap_or(if is_too_large { "its head is too large" } else { "it is not HTTP" })
-}
-
-fn name(event: &mut Event, target: &Target) {
-    event.host = shown(&target.host.to_string());
-    event.port = Some(target.port);
-}
-
-fn read_target(text: &str, default: Option<u16>) -> Result<Target, Refusal> {
-    Target::read(text, default).map_err(|fault| Refusal::Spelling { host: shown(text), fault })
-}
-
-fn connect_target(request: &Request<Incoming>) -> Result<Target, Refusal> {
-    let uri = request.uri();
-    let Some(authority) = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none()) else {
-        return Err(Refusal::Malformed("CONNECT takes a host and a port"));
-    };
-    if request.headers().contains_key(header::CONTENT_LENGTH)
-        || request.headers().contains_key(header::TRANSFER_ENCODING)
-    {
-        return Err(Refusal::Malformed("CONNECT takes no body"));
-    }
-    let target = read_target(authority.as_str(), None)?;
-    let mut hosts = request.headers().get_all(header::HOST).iter();
-    let is_same = |host: &HeaderValue| {
-        let read = |default| host.to_str().ok().and_then(|host| Target::read(host, Some(default)).ok());
-        // Without a port, it is the target's.
-        read(target.port).is_some_and(|host| host == target)
-    };
-    match (hosts.next(), hosts.next()) {
-        (None, _) => Ok(target),
-        (Some(host), None) if is_same(host) => Ok(target),
-        _ => Err(Refusal::HostHeader { target: shown(&target.to_string()) }),
-    }
-}
-
-/// What may stand in no request: another host, a change of protocol, an echo of its headers.
-fn check_shape(request: &Request<Incoming>, wanted: &Wanted) -> Result<(), Refusal> {
-    let mut hosts = request.headers().get_all(header::HOST).iter();
-    let default = if wanted.is_secure { HTTPS } else { HTTP };
-    let is_same = |host: &HeaderValue| {
-        let host = host.to_str().ok().and_then(|host| Target::read(host, Some(default)).ok());
-        host.is_some_and(|host| host == wanted.target)
-    };
-    if !matches!((hosts.next(), hosts.next()), (Some(host), None) if is_same(host)) {
-        return Err(Refusal::HostHeader { target: shown(&wanted.target.to_string()) });
-    }
-    if request.headers().contains_key(header::UPGRADE) {
-        return Err(Refusal::Upgrade);
-    }
-    if wanted.method == Method::TRACE {
-        return Err(Refusal::Malformed("TRACE would show what the proxy put in"));
-    }
-    if !wanted.path.starts_with('/') || !wanted.path.is_ascii() {
-        return Err(Refusal::Malformed("its path is not a path"));
-    }
-    Ok(())
 }
 
 /// The request as it goes out: a path, the checked host, and nothing that is between the guest and the proxy only.
@@ -387,7 +391,7 @@ pub(crate) struct Told {
 
 impl Told {
     fn allow(shared: &Arc<Shared>, event: Event, meter: &Arc<Meter>) -> Result<Self, Refusal> {
-        shared.tell(event.clone()).map_err(|_| Refusal::Unrecorded)?;
+        shared.tell(&event).map_err(|_| Refusal::Unrecorded)?;
         let (before, since) = (meter.read(), Instant::now());
         Ok(Self { shared: Arc::clone(shared), event, meter: Arc::clone(meter), before, since, fault: None })
     }
@@ -399,7 +403,7 @@ impl Told {
 
     /// Nothing of it goes out after all.
     pub(crate) fn refuse(&self, refusal: &Refusal) {
-        let _ = self.shared.tell(Event { step: Step::Refused(refusal.clone()), ..self.event.clone() });
+        let _ = self.shared.tell(&Event { step: Step::Refused(refusal.clone()), ..self.event.clone() });
     }
 }
 
@@ -412,7 +416,7 @@ impl Drop for Told {
             elapsed: self.since.elapsed(),
             fault: self.fault.take().or_else(|| self.meter.fault()),
         };
-        let _ = self.shared.tell(Event { step, ..self.event.clone() });
+        let _ = self.shared.tell(&Event { step, ..self.event.clone() });
     }
 }
 

@@ -253,4 +253,20 @@ pub(crate) mod tests {
         let another = "the TLS ClientHello is refused: it is another message";
         assert_eq!(opening(&records(&[2, 0, 0, 0], 4)).await, Err(another.to_owned()));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_break_it(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+            let _ = parse_records(&bytes);
+            let _ = parse_hello(&bytes);
+            let _ = parse_records(&records(&[&[CLIENT_HELLO, 0, 1, 0][..], &bytes].concat(), 7));
+        }
+
+        #[test]
+        fn a_part_is_never_another_hello(cut in 0usize..100, piece in 1usize..200) {
+            let whole = records(&message(&[name("a.example"), extension(43, &[2, 3, 4])].concat()), piece);
+            let part = parse_records(&whole[..cut.min(whole.len() - 1)]);
+            proptest::prop_assert_eq!(part, Ok(None));
+        }
+    }
 }

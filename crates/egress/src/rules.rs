@@ -72,7 +72,7 @@ impl Rules {
     pub(crate) fn reach(&self, target: &Target) -> Result<Reach, Refusal> {
         let mut named = self.naming(target);
         let Some((first, _)) = named.next() else {
-            return Err(Refusal::Target { target: shown(&target.to_string()) });
+            return Err(Refusal::Target { target: self.shown(&target.to_string()) });
         };
         let opaque = self.naming(target).find(|(_, rule)| is_opaque(rule));
         let has_secret = self.secrets.iter().any(|secret| goes_to(secret, target));
@@ -95,9 +95,9 @@ impl Rules {
         headers: &HeaderMap,
     ) -> Result<usize, Refusal> {
         let plain = path::read(raw);
-        let mut refusal = Refusal::Target { target: shown(&target.to_string()) };
+        let mut refusal = Refusal::Target { target: self.shown(&target.to_string()) };
         for (index, rule) in self.naming(target) {
-            match allows(rule, target, method, (raw, &plain), headers) {
+            match self.allows(rule, target, method, (raw, &plain), headers) {
                 Ok(()) => return Ok(index),
                 // The nearest miss is told.
                 Err(found) if rank(&found) >= rank(&refusal) => refusal = found,
@@ -105,6 +105,34 @@ impl Rules {
             }
         }
         Err(refusal)
+    }
+
+    fn allows(
+        &self,
+        rule: &NetworkRule,
+        target: &Target,
+        method: &Method,
+        (raw, plain): (&str, &Result<String, &'static str>),
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
+        if !any_method(rule) {
+            if !rule.methods.iter().any(|allowed| allowed == method.as_str()) {
+                return Err(Refusal::Method { target: self.shown(&target.to_string()), method: self.shown(method.as_str()) });
+            }
+            if let Some(header) = headers::method_override(headers) {
+                return Err(Refusal::Override(header));
+            }
+        }
+        if !any_path(rule) {
+            let plain = plain.as_ref().map_err(|why| Refusal::AmbiguousPath { path: self.shown(raw), why })?;
+            if !rule.paths.iter().any(|pattern| ringfence_policy::glob(pattern, plain)) {
+                return Err(Refusal::Path { target: self.shown(&target.to_string()), path: self.shown(raw) });
+            }
+            if let Some(header) = headers::path_override(headers) {
+                return Err(Refusal::Override(header));
+            }
+        }
+        Ok(())
     }
 
     /// The secrets that go into the request.
@@ -123,9 +151,10 @@ impl Rules {
         found
     }
 
-    /// The text without any secret.
-    pub(crate) fn mask(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| secret.mask(&text))
+    /// The guest's text as it may be told: without any secret, which a host may have given away; cut and escaped.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        // WHY: before it is cut, or a part of a secret would stay.
+        shown(&self.secrets.iter().fold(text.to_owned(), |text, secret| secret.mask(&text)))
     }
 }
 
@@ -134,33 +163,6 @@ fn goes_to(secret: &Prepared, target: &Target) -> bool {
         Host::Name(name) => secret.inject.covers_host(name),
         Host::Address(address) => secret.inject.host == address.to_string(),
     }
-}
-
-fn allows(
-    rule: &NetworkRule,
-    target: &Target,
-    method: &Method,
-    (raw, plain): (&str, &Result<String, &'static str>),
-    headers: &HeaderMap,
-) -> Result<(), Refusal> {
-    if !any_method(rule) {
-        if !rule.methods.iter().any(|allowed| allowed == method.as_str()) {
-            return Err(Refusal::Method { target: shown(&target.to_string()), method: shown(method.as_str()) });
-        }
-        if let Some(header) = headers::method_override(headers) {
-            return Err(Refusal::Override(header));
-        }
-    }
-    if !any_path(rule) {
-        let plain = plain.as_ref().map_err(|why| Refusal::AmbiguousPath { path: shown(raw), why })?;
-        if !rule.paths.iter().any(|pattern| ringfence_policy::glob(pattern, plain)) {
-            return Err(Refusal::Path { target: shown(&target.to_string()), path: shown(raw) });
-        }
-        if let Some(header) = headers::path_override(headers) {
-            return Err(Refusal::Override(header));
-        }
-    }
-    Ok(())
 }
 
 fn rank(refusal: &Refusal) -> u8 {

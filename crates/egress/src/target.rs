@@ -243,4 +243,17 @@ mod tests {
             assert_eq!(Target::read(text, Some(80)), Err(want), "{text}");
         }
     }
+
+    proptest::proptest! {
+        /// What is read is written as one spelling, which reads as the same.
+        #[test]
+        fn there_is_one_spelling(text in "[a-zA-Z0-9.:%@\\[\\]_x-]{0,40}") {
+            if let Ok(target) = Target::read(&text, Some(80)) {
+                let shown = target.to_string();
+                proptest::prop_assert_eq!(Target::read(&shown, None), Ok(target));
+                let lower = text.to_ascii_lowercase();
+                proptest::prop_assert!(shown == lower || shown == format!("{lower}:80"), "{} {}", text, shown);
+            }
+        }
+    }
 }

@@ -15,8 +15,8 @@ use tokio_rustls::TlsAcceptor;
 use crate::exchange::{Exchange, Scope, Told, Way};
 use crate::hello::{self, Hello, Opening};
 use crate::proxy::Shared;
-use crate::refusal::{Refusal, shown};
-use crate::rules::Reach;
+use crate::refusal::Refusal;
+use crate::rules::{Reach, Rules};
 use crate::stream::{Meter, Rewound};
 use crate::target::{Host, Target};
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(shared: &Arc<Shared>, tunnel: Tunnel) {
     let mut guest = TokioIo::new(upgraded);
     let opening = timeout(shared.limits.head_time, hello::peek(&mut guest)).await;
     let opening = opening.unwrap_or(Err(Refusal::Hello("it took too long")));
-    let opening = opening.and_then(|opening| check(opening, &target, reach));
+    let opening = opening.and_then(|opening| check(&shared.rules, opening, &target, reach));
     let inside = |is_secure| {
         let scope = Scope::Tunnel { target: target.clone(), is_secure };
         move |way| Exchange::inside(Arc::clone(shared), connection, scope, (way, meter))
@@ -67,12 +67,12 @@ enum Seen {
     Inspected(Bytes),
 }
 
-fn check(opening: Opening, target: &Target, reach: Reach) -> Result<Seen, Refusal> {
+fn check(rules: &Rules, opening: Opening, target: &Target, reach: Reach) -> Result<Seen, Refusal> {
     let (hello, read) = match opening {
         Opening::Http { read } => return Ok(Seen::Http(read)),
         Opening::Tls { hello, read } => (hello, read),
     };
-    check_name(&hello, &target.host)?;
+    check_name(rules, &hello, &target.host)?;
     match reach {
         // Where TLS is opened, what hides in the hello is never answered.
         Reach::Inspected(_) => Ok(Seen::Inspected(read)),
@@ -81,12 +81,12 @@ fn check(opening: Opening, target: &Target, reach: Reach) -> Result<Seen, Refusa
     }
 }
 
-fn check_name(hello: &Hello, host: &Host) -> Result<(), Refusal> {
+fn check_name(rules: &Rules, hello: &Hello, host: &Host) -> Result<(), Refusal> {
     match (&hello.name, host) {
         (Some(name), Host::Name(host)) if name == host => Ok(()),
         // TLS has no names for addresses.
         (None, Host::Address(_)) => Ok(()),
-        (Some(name), host) => Err(Refusal::ServerName { host: shown(&host.to_string()), found: shown(name) }),
+        (Some(name), host) => Err(Refusal::ServerName { host: host.to_string(), found: rules.shown(name) }),
         (None, Host::Name(_)) => Err(Refusal::Hello("it names no server")),
     }
 }
