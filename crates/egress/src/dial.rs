@@ -3,11 +3,15 @@
 //! Answers to: `exchange` and `tunnel`. Must not: resolve again, or accept a certificate that doesn't hold.
 
 use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::crypto::CryptoProvider;
@@ -101,14 +105,46 @@ pub(crate) fn trust(roots: &Roots) -> Option<Arc<ClientConfig>> {
     Some(Arc::new(config))
 }
 
+/// The guest's body on its way out, which keeps in mind whether it broke.
+pub(crate) struct GuestBody {
+    inner: Incoming,
+    broken: Arc<AtomicBool>,
+}
+
+impl GuestBody {
+    pub(crate) fn new(inner: Incoming, broken: Arc<AtomicBool>) -> Self {
+        Self { inner, broken }
+    }
+}
+
+impl Body for GuestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.inner).poll_frame(cx);
+        if let Poll::Ready(Some(Err(_))) = &polled {
+            this.broken.store(true, Ordering::Release);
+        }
+        polled
+    }
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
 /// HTTP/1.1 over a connection; its driver ends with it.
 pub(crate) struct Upstream {
-    sender: SendRequest<Incoming>,
+    sender: SendRequest<GuestBody>,
     _driver: JoinSet<()>,
 }
 
 /// A request that came back unsent, for another connection; or none, where some of it may have gone out.
-pub(crate) type Unsent = Option<hyper::Request<Incoming>>;
+pub(crate) type Unsent = Option<hyper::Request<GuestBody>>;
 
 impl Upstream {
     pub(crate) async fn open<S>(stream: S, limits: &Limits) -> Option<Self>
@@ -128,7 +164,7 @@ impl Upstream {
         !self.sender.is_closed()
     }
 
-    pub(crate) async fn send(&mut self, request: hyper::Request<Incoming>) -> Result<Response<Incoming>, Unsent> {
+    pub(crate) async fn send(&mut self, request: hyper::Request<GuestBody>) -> Result<Response<Incoming>, Unsent> {
         if self.sender.ready().await.is_err() {
             return Err(Some(request));
         }

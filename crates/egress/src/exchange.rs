@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -19,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use crate::dial::{self, Line, Upstream};
+use crate::dial::{self, GuestBody, Line, Upstream};
 use crate::event::{Event, Step};
 use crate::headers;
 use crate::limits::Traffic;
@@ -107,7 +108,7 @@ impl Exchange {
         if let Err(fault) = served
             && (fault.is_parse() || fault.is_parse_too_large())
         {
-            let why = self_fault(&this.fault, fault.is_parse_too_large());
+            let why = what_fault(&this.fault, fault.is_parse_too_large());
             this.refuse(blank(this.connection), &Refusal::Malformed(why));
         }
         this.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -224,11 +225,17 @@ impl Exchange {
     async fn send(
         &self,
         way: &mut Way,
-        mut request: Request<Incoming>,
+        request: Request<Incoming>,
         wanted: &Wanted,
         addresses: &[IpAddr],
     ) -> Result<Response<Incoming>, Refusal> {
-        let bad = || self.meter.fault().unwrap_or(Refusal::BadAnswer { target: wanted.target.to_string() });
+        let broken = Arc::new(AtomicBool::new(false));
+        let mut request = request.map(|body| GuestBody::new(body, Arc::clone(&broken)));
+        let bad = || match self.meter.fault() {
+            Some(fault) => fault,
+            None if broken.load(Ordering::Acquire) => Refusal::Malformed("its body is broken"),
+            None => Refusal::BadAnswer { target: wanted.target.to_string() },
+        };
         if let Some(upstream) = way.upstream.as_mut().filter(|upstream| upstream.is_open()) {
             match upstream.send(request).await {
                 Ok(response) => return Ok(response),
@@ -285,7 +292,8 @@ impl Exchange {
 
     fn connect_target(&self, request: &Request<Incoming>) -> Result<Target, Refusal> {
         let uri = request.uri();
-        let Some(authority) = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none()) else {
+        let Some(authority) = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none())
+        else {
             return Err(Refusal::Malformed("CONNECT takes a host and a port"));
         };
         if request.headers().contains_key(header::CONTENT_LENGTH)
@@ -331,7 +339,7 @@ impl Exchange {
     }
 }
 
-fn self_fault(fault: &Fault, is_too_large: bool) -> &'static str {
+fn what_fault(fault: &Fault, is_too_large: bool) -> &'static str {
     fault.get().copied().unwrap_or(if is_too_large { "its head is too large" } else { "it is not HTTP" })
 }
 

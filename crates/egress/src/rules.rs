@@ -117,7 +117,10 @@ impl Rules {
     ) -> Result<(), Refusal> {
         if !any_method(rule) {
             if !rule.methods.iter().any(|allowed| allowed == method.as_str()) {
-                return Err(Refusal::Method { target: self.shown(&target.to_string()), method: self.shown(method.as_str()) });
+                return Err(Refusal::Method {
+                    target: self.shown(&target.to_string()),
+                    method: self.shown(method.as_str()),
+                });
             }
             if let Some(header) = headers::method_override(headers) {
                 return Err(Refusal::Override(header));

@@ -56,7 +56,8 @@ async fn slow_heads_are_cut_off() {
         rest(&mut stream).await;
     }
     stage.finish().await;
-    let refused: Vec<String> = stage.recorder.lines().into_iter().filter(|line| line.contains("took too long")).collect();
+    let refused: Vec<String> =
+        stage.recorder.lines().into_iter().filter(|line| line.contains("took too long")).collect();
     let want = "refused (the TLS ClientHello is refused: it took too long): CONNECT a.test";
     assert_eq!(refused, [want, want]);
     assert_eq!(host.requests(), Vec::<String>::new());
@@ -152,7 +153,9 @@ async fn bytes_are_counted_both_ways() {
 
 #[tokio::test]
 async fn traffic_ends_where_the_hook_says_so() {
-    let host = Host::plain(|_| Some(format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(100_000)))).await;
+    let host =
+        Host::plain(|_| Some(format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(100_000))))
+            .await;
     let mut setting = Setting::new(vec![open("a.test", host.port)]);
     setting.hooks = Arc::new(Loopback { most: 50_000 });
     let mut stage = setting.stage();

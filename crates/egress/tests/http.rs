@@ -52,7 +52,8 @@ async fn chunked_bodies_go_both_ways() {
     .await;
     let mut stage = Stage::of(vec![open("a.test", host.port)]);
     let mut stream = stage.connect();
-    let post = request("POST /", host.port, "Transfer-Encoding: chunked\r\n\r\n4\r\nwiki\r\n5;x=y\r\npedia\r\n0\r\n\r\n");
+    let post =
+        request("POST /", host.port, "Transfer-Encoding: chunked\r\n\r\n4\r\nwiki\r\n5;x=y\r\npedia\r\n0\r\n\r\n");
     let reply = ask(&mut stream, &post).await;
     assert_eq!((reply.status, reply.body.as_str()), (200, "abcde"));
     assert_eq!(reply.header("connection"), Some("close"));
@@ -78,7 +79,10 @@ async fn a_body_that_waits_is_asked_for() {
 async fn head_and_empty_answers_have_no_body() {
     let host = Host::plain(|head| {
         let is_head = head.starts_with("HEAD");
-        Some(if is_head { "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" } else { "HTTP/1.1 204 No Content\r\n\r\n" }.into())
+        Some(
+            if is_head { "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" } else { "HTTP/1.1 204 No Content\r\n\r\n" }
+                .into(),
+        )
     })
     .await;
     let mut stage = Stage::of(vec![open("a.test", host.port)]);
@@ -104,7 +108,7 @@ async fn headers_between_neighbours_stop_at_the_proxy() {
                 Proxy-Connection: keep-alive\r\nTE: trailers\r\nTrailer: x\r\nKeep-Alive: 1\r\nX-Kept: 2\r\n\r\n";
     let reply = stage.ask(&request("GET /", host.port, more)).await;
     assert_eq!((reply.header("x-hop"), reply.header("x-end"), reply.header("upgrade")), (None, Some("2"), None));
-    let want = format!("GET / HTTP/1.1\r\nx-kept: 2\r\nhost: a.test:{}\r\n\r\n", host.port);
+    let want = format!("GET / HTTP/1.1\r\nhost: a.test:{}\r\nx-kept: 2\r\n\r\n", host.port);
     assert_eq!(*host.heads.lock().unwrap(), [want]);
 }
 
@@ -160,7 +164,6 @@ async fn doubtful_framing_is_refused() {
         "GET file:///etc/passwd HTTP/1.1\r\nHost: a.test:{p}\r\n\r\n",
         "GET a.test:{p} HTTP/1.1\r\nHost: a.test:{p}\r\n\r\n",
         "GET * HTTP/1.1\r\nHost: a.test:{p}\r\n\r\n",
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "GET  http://a.test:{p}/ HTTP/1.1\r\nHost: a.test:{p}\r\n\r\n",
         "GET http://a.test:{p}/a b HTTP/1.1\r\nHost: a.test:{p}\r\n\r\n",
         "GET http://a.test:{p}/\r\n\r\n",
@@ -178,8 +181,8 @@ async fn doubtful_framing_is_refused() {
         // A request that was refused as a whole may be followed by a sound one.
         assert_eq!(answer.split(' ').nth(1), Some("400"), "{text:?} got {answer:?}");
     }
-    let sound = [smuggled.trim_end(), ""].concat();
-    assert!(sound.starts_with("GET"));
+    assert_eq!(stage.say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await, "", "the library hangs up on HTTP/2");
+    stage.finish().await;
     let reached = host.requests();
     assert!(reached.iter().all(|line| line == "GET /smuggled HTTP/1.1"), "{reached:?}");
     assert!(host.bodies.lock().unwrap().iter().all(String::is_empty));
@@ -190,11 +193,17 @@ async fn broken_chunks_never_look_whole_to_the_host() {
     let host = Host::plain(ok).await;
     let port = host.port;
     let mut stage = Stage::of(vec![open("a.test", port)]);
-    let table = ["zz\r\nx\r\n0\r\n\r\n", "-1\r\nx\r\n0\r\n\r\n", "ffffffffffffffffff\r\nx\r\n0\r\n\r\n", "1\r\nxyz\r\n0\r\n\r\n", "1 1\r\nx\r\n0\r\n\r\n"];
+    let table = [
+        "zz\r\nx\r\n0\r\n\r\n",
+        "-1\r\nx\r\n0\r\n\r\n",
+        "ffffffffffffffffff\r\nx\r\n0\r\n\r\n",
+        "1\r\nxyz\r\n0\r\n\r\n",
+        "1 1\r\nx\r\n0\r\n\r\n",
+    ];
     for chunks in table {
         let text = request("POST /", port, &format!("Transfer-Encoding: chunked\r\n\r\n{chunks}"));
         let answer = stage.say(&text).await;
-        assert!(!answer.starts_with("HTTP/1.1 200"), "{chunks:?} got {answer:?}");
+        assert_eq!(answer.split(' ').nth(1), Some("400"), "{chunks:?} got {answer:?}");
     }
     stage.finish().await;
     assert_eq!(host.requests(), Vec::<String>::new(), "no body came to its end");
@@ -244,8 +253,11 @@ async fn old_http_is_answered_and_sent_on_as_new() {
     let mut stream = stage.connect();
     let reply: Reply = ask_head(&mut stream, &format!("CONNECT a.test:{port} HTTP/1.0\r\n\r\n")).await;
     assert_eq!(reply.status, 200);
-    stream.write_all(format!("GET /in HTTP/1.1\r\nHost: a.test:{port}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+    stream
+        .write_all(format!("GET /in HTTP/1.1\r\nHost: a.test:{port}\r\nConnection: close\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
     let head = support::until(&mut stream, "\r\n\r\n").await.unwrap();
-    assert_eq!(body(&mut stream, &head).await, "hello");
+    assert_eq!(body(&mut stream, &head).await.as_deref(), Some("hello"));
     assert_eq!(rest(&mut stream).await, "");
 }

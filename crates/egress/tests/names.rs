@@ -18,7 +18,8 @@ fn not_public(name: &str) -> (u16, String) {
 
 #[tokio::test]
 async fn a_name_is_resolved_once_and_its_address_kept() {
-    let host = Host::plain(|_| Some("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello".into())).await;
+    let host =
+        Host::plain(|_| Some("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello".into())).await;
     let mut stage = Stage::of(vec![open("rebind.test", host.port)]);
     stage.script.set("rebind.test", &[&["127.0.0.1"], &["169.254.169.254"]]);
     let mut stream = stage.connect();
@@ -58,7 +59,10 @@ async fn one_bad_answer_spoils_them_all() {
     }
     stage.script.set("mixed.test", &[&[]]);
     let reply = stage.ask(&get("mixed.test", host.port)).await;
-    assert_eq!((reply.status, reply.body.as_str()), (502, "ringfence: host `mixed.test` has no address; check the name\n"));
+    assert_eq!(
+        (reply.status, reply.body.as_str()),
+        (502, "ringfence: host `mixed.test` has no address; check the name\n")
+    );
     assert_eq!(host.accepted(), 0);
     stage.script.set("mixed.test", &[&["127.0.0.1", "127.0.0.1"]]);
     assert_eq!(stage.ask(&get("mixed.test", host.port)).await.body, "hello");

@@ -189,7 +189,8 @@ async fn no_network_is_no_network() {
     let closed = rule("a.test", &[port], &[], &[]);
     let mut stage = Stage::of(vec![closed]);
     let reply = stage.ask(&format!("GET http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n")).await;
-    let want = format!("ringfence: policy does not allow method `GET` at `a.test:{port}`; add it to the rule's `methods`\n");
+    let want =
+        format!("ringfence: policy does not allow method `GET` at `a.test:{port}`; add it to the rule's `methods`\n");
     assert_eq!((reply.status, reply.body), (403, want));
     assert_eq!(host.accepted(), 0);
 }

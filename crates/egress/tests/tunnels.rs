@@ -102,7 +102,12 @@ async fn plain_http_in_a_tunnel_is_judged_like_any() {
     assert_eq!(ask(&mut stream, &get("/v1/x", "a.test", port)).await.body, "hello");
     assert_eq!(ask(&mut stream, &get("/v2/x", "a.test", port)).await.status, 403);
     assert_eq!(ask(&mut stream, &get("/v1/x", "b.test", port)).await.status, 400);
-    assert_eq!(ask(&mut stream, &format!("GET http://a.test:{port}/v1/x HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n")).await.status, 400);
+    assert_eq!(
+        ask(&mut stream, &format!("GET http://a.test:{port}/v1/x HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n"))
+            .await
+            .status,
+        400
+    );
     let inner = format!("CONNECT a.test:{port} HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n");
     assert_eq!(ask(&mut stream, &inner).await.status, 400);
     assert_eq!(host.requests(), ["GET /v1/x HTTP/1.1"]);
@@ -155,11 +160,13 @@ async fn methods_and_paths_are_matched_inside_tls() {
     }
     for other in ["b.test", "a.test:1", "a.test", "127.0.0.1"] {
         let reply = ask(&mut stream, &format!("GET /v1/x HTTP/1.1\r\nHost: {other}\r\n\r\n")).await;
-        let want = format!("ringfence: the `host` header does not name `a.test:{port}`; send the host that the request goes to\n");
+        let want = format!(
+            "ringfence: the `host` header does not name `a.test:{port}`; send the host that the request goes to\n"
+        );
         assert_eq!((reply.status, reply.body), (400, want), "{other}");
     }
-    let want =
-        ["GET /v1/x", "GET /v1/x?a=/../b", "GET /v1/%78", "GET /health", "POST /v1/items"].map(|line| format!("{line} HTTP/1.1"));
+    let want = ["GET /v1/x", "GET /v1/x?a=/../b", "GET /v1/%78", "GET /health", "POST /v1/items"]
+        .map(|line| format!("{line} HTTP/1.1"));
     assert_eq!(host.requests(), want);
     assert_eq!(host.accepted(), 1, "one connection serves them all");
 }
@@ -181,15 +188,24 @@ async fn a_secret_is_put_in_by_the_proxy_and_seen_by_the_host_only() {
     let pem = stage.proxy.ca_pem().unwrap().to_owned();
     let stream = stage.tunnel(&format!("a.test:{port}")).await.unwrap();
     let mut stream = tls::connect(stream, "a.test", &pem).await.unwrap();
-    let guests = format!("GET /v1/x HTTP/1.1\r\nHost: a.test:{port}\r\nAuthorization: guest\r\nConnection: authorization\r\n\r\n");
+    let guests = format!(
+        "GET /v1/x HTTP/1.1\r\nHost: a.test:{port}\r\nAuthorization: guest\r\nConnection: authorization\r\n\r\n"
+    );
     let mut seen = String::new();
-    for request in [get("/v1/x", "a.test", port), guests, get("/v2/x", "a.test", port), get("/v1/%2e%2e/x", "a.test", port)] {
+    for request in
+        [get("/v1/x", "a.test", port), guests, get("/v2/x", "a.test", port), get("/v1/%2e%2e/x", "a.test", port)]
+    {
         let reply = ask(&mut stream, &request).await;
         assert_eq!(reply.status, 200);
         seen.push_str(&format!("{reply:?}"));
     }
-    let sent: Vec<bool> =
-        host.heads.lock().unwrap().iter().map(|head| head.contains(&format!("authorization: Bearer {SECRET}\r\n"))).collect();
+    let sent: Vec<bool> = host
+        .heads
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|head| head.contains(&format!("authorization: Bearer {SECRET}\r\n")))
+        .collect();
     assert_eq!(sent, [true, true, false, false], "bound to its paths");
     assert!(!host.heads.lock().unwrap().iter().any(|head| head.contains("guest")), "the guest's own is replaced");
     drop(stream);
@@ -204,7 +220,8 @@ async fn a_secret_is_put_in_by_the_proxy_and_seen_by_the_host_only() {
     assert_eq!(open_stage.ask(&url).await.status, 200);
     assert!(!plain.heads.lock().unwrap()[0].contains(SECRET));
     stage.finish().await;
-    let events = format!("{seen} {:?} {:?}", stage.recorder.events.lock().unwrap(), open_stage.recorder.events.lock().unwrap());
+    let events =
+        format!("{seen} {:?} {:?}", stage.recorder.events.lock().unwrap(), open_stage.recorder.events.lock().unwrap());
     assert!(!events.contains(SECRET), "{events}");
     let lines = stage.recorder.lines();
     assert!(lines.contains(&"allowed: GET a.test/v1/x with example_key".to_owned()), "{lines:?}");
@@ -221,7 +238,10 @@ async fn a_secret_that_a_host_gives_away_is_in_no_event() {
     let pem = stage.proxy.ca_pem().unwrap().to_owned();
     let stream = stage.tunnel(&format!("a.test:{port}")).await.unwrap();
     let mut stream = tls::connect(stream, "a.test", &pem).await.unwrap();
-    assert!(ask(&mut stream, &get("/", "a.test", port)).await.body.contains(SECRET), "this host shows all that it gets");
+    assert!(
+        ask(&mut stream, &get("/", "a.test", port)).await.body.contains(SECRET),
+        "this host shows all that it gets"
+    );
     assert_eq!(ask(&mut stream, &get(&format!("/{SECRET}"), "a.test", port)).await.status, 200);
     drop(stream);
     stage.finish().await;
@@ -239,6 +259,8 @@ async fn upstream_certificates_are_verified() {
     for host in [&named_otherwise, &foreign, &plain] {
         let mut setting = Setting::new(vec![rule("a.test", &[host.port], &["GET"], &["/*"])]);
         setting.secrets = vec![secret("example_key", "a.test", &["/*"], SECRET)];
+        // The plain one waits for more and never answers a hello.
+        setting.limits.connect_time = std::time::Duration::from_millis(300);
         let mut stage = setting.stage();
         let pem = stage.proxy.ca_pem().unwrap().to_owned();
         let stream = stage.tunnel(&format!("a.test:{}", host.port)).await.unwrap();
@@ -277,7 +299,8 @@ async fn each_session_has_its_own_authority() {
     let stream = first.tunnel(&format!("x.a.test:{}", host.port)).await.unwrap();
     assert!(tls::connect(stream, "x.a.test", &other).await.is_err());
     first.finish().await;
-    let want = "refused (TLS with the guest failed; its programs must trust the session's certificate): CONNECT x.a.test";
+    let want =
+        "refused (TLS with the guest failed; its programs must trust the session's certificate): CONNECT x.a.test";
     assert!(first.recorder.lines().contains(&want.to_owned()), "{:?}", first.recorder.lines());
 }
 

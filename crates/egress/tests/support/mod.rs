@@ -168,15 +168,14 @@ impl Stage {
         guest
     }
 
-    /// Sends the text, and reads until the proxy closes.
+    /// Sends the text, and reads the head of the first answer.
     pub async fn say(&mut self, text: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(text.as_bytes()).await.expect("the proxy listens");
-        stream.shutdown().await.expect("the proxy listens");
-        rest(&mut stream).await
+        until(&mut stream, "\r\n\r\n").await.unwrap_or_default()
     }
 
-    /// [`Stage::say`] to a proxy that may hang up before it read all.
+    /// Sends the text to a proxy that may hang up before it read all, and reads until it does.
     pub async fn say_lossy(&mut self, text: &str) -> String {
         let (mut read, mut write) = self.connect().into_split();
         let sent = async {
@@ -255,34 +254,29 @@ pub async fn ask_head<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, text: &
 /// Sends a request and reads its answer with the body.
 pub async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, text: &str) -> Reply {
     let mut reply = ask_head(stream, text).await;
-    reply.body = body(stream, &reply.head).await;
+    reply.body = body(stream, &reply.head).await.unwrap_or_default();
     reply
 }
 
-/// The body that belongs to the head.
-pub async fn body<S: AsyncRead + Unpin>(stream: &mut S, head: &str) -> String {
+/// The body that belongs to the head; nothing where it broke off.
+pub async fn body<S: AsyncRead + Unpin>(stream: &mut S, head: &str) -> Option<String> {
     let head = head.to_ascii_lowercase();
+    let mut body = String::new();
     if head.contains("transfer-encoding: chunked") {
-        let mut body = String::new();
         loop {
-            let Some(size) = until(stream, "\r\n").await else { return body };
-            let size = usize::from_str_radix(size.trim(), 16).expect("a chunk size");
+            let size = usize::from_str_radix(until(stream, "\r\n").await?.trim(), 16).ok()?;
             let mut chunk = vec![0; size + 2];
-            if stream.read_exact(&mut chunk).await.is_err() {
-                return body;
-            }
+            stream.read_exact(&mut chunk).await.ok()?;
             if size == 0 {
-                return body;
+                return Some(body);
             }
             body.push_str(&String::from_utf8_lossy(&chunk[..size]));
         }
     }
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).map(|text| text.trim().parse());
     let mut bytes = vec![0; length.and_then(Result::ok).unwrap_or(0)];
-    if stream.read_exact(&mut bytes).await.is_err() {
-        return String::new();
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    stream.read_exact(&mut bytes).await.ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A host on the loopback interface, which keeps what it was sent.
@@ -353,7 +347,7 @@ type Seen = (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<String>>>);
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, answering: Answering, (heads, bodies): Seen) {
     while let Some(head) = until(&mut stream, "\r\n\r\n").await {
-        let sent = body(&mut stream, &head).await;
+        let Some(sent) = body(&mut stream, &head).await else { return };
         let answer = answering(&head);
         heads.lock().unwrap().push(head);
         bodies.lock().unwrap().push(sent);
