@@ -362,7 +362,7 @@ fn reply(response: Response<Incoming>, told: Told) -> Response<Reply> {
     parts.version = Version::HTTP_11;
     // WHY: what the library keeps beside the answer belongs to the other connection.
     parts.extensions.clear();
-    Response::from_parts(parts, Reply::Relay { body, _told: told })
+    Response::from_parts(parts, Reply::Relay { body, _told: Box::new(told) })
 }
 
 fn say(refusal: &Refusal) -> Response<Reply> {
@@ -433,7 +433,7 @@ pub(crate) enum Reply {
     /// The proxy's own words.
     Text(Option<Bytes>),
     /// The host's.
-    Relay { body: Incoming, _told: Told },
+    Relay { body: Incoming, _told: Box<Told> },
 }
 
 impl Body for Reply {

@@ -6,7 +6,7 @@ use support::{Host, Reply, Stage, ask, ask_head, body, ok, open, rest};
 use tokio::io::AsyncWriteExt;
 
 fn request(line: &str, port: u16, more: &str) -> String {
-    let (method, path) = line.split_once(' ').unwrap();
+    let (method, path) = line.split_once(' ').expect("a method and a path");
     format!("{method} http://a.test:{port}{path} HTTP/1.1\r\nHost: a.test:{port}\r\n{more}")
 }
 

@@ -57,7 +57,7 @@ async fn the_servers_name_must_be_the_tunnels() {
 
 /// A hello for a.test with an encrypted one inside.
 fn hiding_hello() -> Vec<u8> {
-    let prefixed = |bytes: &[u8]| [&u16::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat();
+    let prefixed = |bytes: &[u8]| [&u16::try_from(bytes.len()).expect("a short part").to_be_bytes(), bytes].concat();
     let name = prefixed(&[&[0][..], &prefixed(b"a.test")].concat());
     let extensions = [&[0, 0][..], &prefixed(&name), &[0xfe, 0x0d], &prefixed(&[0; 8])].concat();
     let body = [&[3, 3][..], &[9; 32], &[0, 0, 2, 0x13, 1, 1, 0], &prefixed(&extensions)].concat();

@@ -1,5 +1,6 @@
 //! Own hosts on the loopback interface, a resolver with a script, and raw clients.
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::collections::HashMap;
 use std::io;
