@@ -33,8 +33,8 @@ show(f'https://b.test:{secure}/')
 
 /// What a tier puts into the cell: a port there that leads to the proxy.
 async fn relay(proxy: ringfence_egress::Proxy) -> (u16, JoinSet<()>) {
-    let listener = TcpListener::bind((support::LOOPBACK, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let listener = TcpListener::bind((support::LOOPBACK, 0)).await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let mut served = JoinSet::new();
