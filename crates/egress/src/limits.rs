@@ -16,7 +16,8 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Headers in a head.
     pub headers: usize,
-    /// Time for a head, or for a TLS handshake with the guest, to be complete.
+    /// Time for a head, or for a TLS handshake with the guest, to be complete; a kept connection that sends no further
+    /// request is closed after it too.
     pub head_time: Duration,
     /// Time to reach a host, TLS included.
     pub connect_time: Duration,
