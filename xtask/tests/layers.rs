@@ -21,7 +21,7 @@ enum Place {
     Outside,
 }
 
-const PLACES: [(&str, Place); 29] = [
+const PLACES: [(&str, Place); 30] = [
     ("ringfence-types", Place::Layer(0)),
     ("ringfence-policy", Place::Layer(1)),
     ("ringfence-audit", Place::Layer(1)),
@@ -31,6 +31,7 @@ const PLACES: [(&str, Place); 29] = [
     ("ringfence-bridge", Place::Layer(2)),
     ("ringfence-tier", Place::Layer(2)),
     ("ringfence-worker", Place::Layer(2)),
+    ("ringfence-egress", Place::Layer(2)),
     ("ringfence-session", Place::Layer(3)),
     ("ringfence-architect", Place::Layer(3)),
     ("ringfence-tier-embedded", Place::Tier),

@@ -232,7 +232,7 @@ pub(crate) struct NetworkRuleFile {
     /// TCP ports. Default: 443.
     #[schemars(extend("examples" = [[443]]))]
     pub ports: Option<Vec<At<i64>>>,
-    /// HTTP methods. Default: `GET` and `HEAD`.
+    /// HTTP methods; `*` for every method. Default: `GET` and `HEAD`.
     #[schemars(extend("examples" = [["GET"]]))]
     pub methods: Option<Vec<At<String>>>,
     /// Paths, with `*` for any text. Default: `/*`.

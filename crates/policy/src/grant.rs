@@ -113,7 +113,7 @@ pub(crate) fn redaction(pattern: &str) -> Option<[String; 2]> {
 }
 
 /// Whether `text` matches `pattern`, where `*` stands for any text.
-pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let mut parts: Vec<&str> = parts.collect();

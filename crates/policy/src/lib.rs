@@ -24,7 +24,7 @@ pub use bind::{BindFault, Bound, bind, unbind};
 pub use check::{ArgumentFault, ResultFault, SchemaFault, SchemaSet, check_arguments, check_result};
 pub use denial::{Denial, Refusal};
 pub use error::{PolicyError, PolicyErrorKind, PolicyErrors};
-pub use grant::{Ask, Grant, Needs};
+pub use grant::{Ask, Grant, Needs, glob};
 pub use permit::{ApprovalNeed, Effect, Permit};
 pub use policy::{LimitOverrides, Policy};
 pub use settings::{

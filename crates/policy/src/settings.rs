@@ -87,7 +87,7 @@ pub struct NetworkRule {
     pub host: String,
     /// TCP ports.
     pub ports: Vec<u16>,
-    /// HTTP methods in upper case.
+    /// HTTP methods in upper case; `*` stands for every method.
     pub methods: Vec<String>,
     /// Path patterns; `*` stands for any text.
     pub paths: Vec<String>,
@@ -105,6 +105,13 @@ pub(crate) fn host_matches(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix("*.") {
         Some(parent) => host.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         None => pattern == host,
+    }
+}
+
+impl Inject {
+    /// Whether the secret goes to this host (lower case, no final dot).
+    pub fn covers_host(&self, host: &str) -> bool {
+        host_matches(&self.host, host)
     }
 }
 

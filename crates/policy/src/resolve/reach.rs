@@ -71,7 +71,7 @@ fn rule_of(file: &NetworkRuleFile, faults: &mut Faults) -> NetworkRule {
     let mut methods = Vec::new();
     for method in file.methods.iter().flatten() {
         let name = method.get().to_ascii_uppercase();
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase()) {
+        if name != "*" && (name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_uppercase())) {
             let message = format!("`{}` is not an HTTP method; write it as `GET`", shown(method.get()));
             faults.value(method.span(), message);
         }

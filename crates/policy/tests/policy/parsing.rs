@@ -55,7 +55,9 @@ fn the_example_is_read_whole() {
 
 #[test]
 fn what_is_shown_reads_back_as_the_same_policy() {
-    for text in [EXAMPLE, "version = 1", "version = 1\n[functions.f]\napprove = { when = \"args.x > 1\" }"] {
+    let any_method = "version = 1\n[network]\nallow = [{ host = \"a.test\", methods = [\"*\"] }]";
+    let condition = "version = 1\n[functions.f]\napprove = { when = \"args.x > 1\" }";
+    for text in [EXAMPLE, "version = 1", condition, any_method] {
         let policy = Policy::parse(text, "p").unwrap();
         let again = Policy::parse(&policy.show(), "shown").unwrap();
         assert_eq!(again, policy);
