@@ -2,7 +2,9 @@
 //!
 //! Answers to: `jail` and `cell`. Must not: touch a group that it did not make.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,11 +78,12 @@ impl Groups {
         let Some(kind) = &self.kind else { return Ok(None) };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{:p}-{number}", std::process::id(), Arc::as_ptr(&self.made));
-        let mut group = Group { memory: PathBuf::new(), time: PathBuf::new(), folders: Vec::new(), together: false };
+        let mut group = Group { memory: PathBuf::new(), time: None, peak: None, folders: Vec::new(), together: false };
         match kind {
             Kind::Apart { memory, processes, time } => {
                 group.memory = group.add_folder(memory.join(&name))?;
-                group.time = group.add_folder(time.join(&name))?;
+                group.time = File::open(group.add_folder(time.join(&name))?.join("cpuacct.usage")).ok();
+                group.peak = File::open(group.memory.join("memory.max_usage_in_bytes")).ok();
                 let processes = group.add_folder(processes.join(&name))?;
                 std::fs::write(group.memory.join("memory.limit_in_bytes"), self.bounds.memory.to_string())?;
                 std::fs::write(processes.join("pids.max"), self.bounds.processes.to_string())?;
@@ -93,7 +96,9 @@ impl Groups {
                 std::fs::write(folder.join("pids.max"), self.bounds.processes.to_string())?;
                 let _ = std::fs::write(folder.join("memory.oom.group"), "1");
                 let _ = std::fs::write(folder.join("memory.swap.max"), "0");
-                (group.memory, group.time, group.together) = (folder.clone(), folder, true);
+                group.time = File::open(folder.join("cpu.stat")).ok();
+                group.peak = File::open(folder.join("memory.peak")).ok();
+                (group.memory, group.together) = (folder, true);
             }
         }
         Ok(Some(group))
@@ -104,7 +109,9 @@ impl Groups {
 #[derive(Debug)]
 pub struct Group {
     memory: PathBuf,
-    time: PathBuf,
+    /// Processor time and peak memory, opened ahead of need: a session's end is no time to look for files.
+    time: Option<File>,
+    peak: Option<File>,
     folders: Vec<PathBuf>,
     together: bool,
 }
@@ -123,18 +130,16 @@ impl Group {
 
     /// Processor time of all its processes, those that are gone too.
     pub fn cpu(&self) -> Option<Duration> {
+        let text = whole(self.time.as_ref()?)?;
         if self.together {
-            let text = std::fs::read_to_string(self.time.join("cpu.stat")).ok()?;
             return number_after(&text, "usage_usec ").map(Duration::from_micros);
         }
-        let text = std::fs::read_to_string(self.time.join("cpuacct.usage")).ok()?;
         text.trim().parse().ok().map(Duration::from_nanos)
     }
 
     /// The most memory that its processes held together, in bytes.
     pub fn peak(&self) -> Option<u64> {
-        let name = if self.together { "memory.peak" } else { "memory.max_usage_in_bytes" };
-        std::fs::read_to_string(self.memory.join(name)).ok()?.trim().parse().ok()
+        whole(self.peak.as_ref()?)?.trim().parse().ok()
     }
 
     /// Whether the kernel ended one of its processes for its memory.
@@ -159,6 +164,13 @@ impl Drop for Group {
             crate::remains::remove_later(std::mem::take(&mut self.folders));
         }
     }
+}
+
+/// What one of the kernel's small files says now.
+fn whole(file: &File) -> Option<String> {
+    let mut buffer = [0; 1024];
+    let count = file.read_at(&mut buffer, 0).ok()?;
+    buffer.get(..count).and_then(|text| std::str::from_utf8(text).ok()).map(str::to_owned)
 }
 
 fn number_after(text: &str, name: &str) -> Option<u64> {

@@ -47,7 +47,7 @@ pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
         program: interpreter.executable.clone(),
         environment: environment(interpreter),
         preload: preload(grant, interpreter),
-        session: session(grant, interpreter),
+        session: session(grant),
     }
 }
 
@@ -129,14 +129,12 @@ fn preload(grant: &Grant, interpreter: &Interpreter) -> Vec<String> {
     common.into_iter().map(str::to_owned).chain(packages).collect()
 }
 
-fn session(grant: &Grant, interpreter: &Interpreter) -> SessionPlan {
+fn session(grant: &Grant) -> SessionPlan {
     let limits = grant.limits();
-    let mounts = |mode| grant.mounts().iter().filter(move |mount| mount.mode == mode).map(|mount| mount.at.to_string());
-    let common = ["/etc", "/proc", "/run", "/dev"].iter().chain(SYSTEM).map(|path| (*path).to_owned());
-    let own = interpreter.folders().into_iter().filter_map(|path| path.to_str().map(str::to_owned));
+    let mounts = grant.mounts().iter().filter(|mount| mount.mode == MountMode::Rw);
     let mut writable: Vec<String> = vec!["/tmp".to_owned(), "/dev/shm".to_owned()];
     writable.extend(grant.workspace().map(|_| "/workspace".to_owned()));
-    writable.extend(mounts(MountMode::Rw));
+    writable.extend(mounts.map(|mount| mount.at.to_string()));
     let scratch = limits.disk.bytes().max(SCRATCH);
     let largest_file = scratch.max(grant.workspace().map_or(0, |quota| quota.bytes()));
     SessionPlan {
@@ -152,7 +150,6 @@ fn session(grant: &Grant, interpreter: &Interpreter) -> SessionPlan {
             ("RLIMIT_MSGQUEUE".to_owned(), 0),
             ("RLIMIT_SIGPENDING".to_owned(), 256),
         ],
-        readable: common.chain(own).chain(mounts(MountMode::Ro)).collect(),
         writable,
         exec: true,
     }

@@ -90,8 +90,6 @@ pub struct SessionPlan {
     pub inodes: u64,
     /// Resource limits by the kernel's names (`RLIMIT_NOFILE`), each hard and soft.
     pub limits: Vec<(String, u64)>,
-    /// What may be read, and run, beneath these paths.
-    pub readable: Vec<String>,
     /// What may be written beneath these paths, mounts included.
     pub writable: Vec<String>,
     /// Whether programs may be started.

@@ -8,15 +8,15 @@
 //! the place ends all that is in it.
 
 use std::ffi::CString;
-use std::io::{IoSlice, Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use ringfence_wire::jail::{DRIVER, Node, Plan, Users};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv,
-    sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 use seccompiler::apply_filter;
 
@@ -49,8 +49,7 @@ pub fn serve() -> ! {
 enum Never {}
 
 fn tell_host(said: &[u8]) {
-    let mut nothing = SendAncillaryBuffer::default();
-    let _ = sendmsg(control_socket(), &[IoSlice::new(said)], &mut nothing, SendFlags::NOSIGNAL);
+    let _ = send_with(control_socket(), said, &[]);
 }
 
 fn read_plan() -> Result<Plan, Failed> {
@@ -154,6 +153,40 @@ fn all_nodes(plan: &Plan) -> Vec<Node> {
     nodes
 }
 
+/// A place for one session.
+struct Place {
+    /// Whoever ends it ends all that is in it.
+    process: OwnedFd,
+    /// Those of processes, mounts, and inter-process communication.
+    namespaces: [OwnedFd; 3],
+}
+
+/// Sends a few words and these descriptors.
+fn send_with(socket: BorrowedFd<'_>, said: &[u8], descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    sendmsg(socket, &[IoSlice::new(said)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// What [`send_with`] sent.
+fn receive_with(socket: BorrowedFd<'_>) -> std::io::Result<(String, Vec<OwnedFd>)> {
+    let mut said = [0; 1024];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut buffers = [IoSliceMut::new(&mut said)];
+    let count = recvmsg(socket, &mut buffers, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let handles = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(handles) => Some(handles),
+        _ => None,
+    });
+    let handles = handles.flatten().collect();
+    Ok((String::from_utf8_lossy(said.get(..count).unwrap_or_default()).into_owned(), handles))
+}
+
 /// Process 1 of the jail.
 struct Init<'a> {
     plan: &'a Plan,
@@ -202,53 +235,56 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// The zygote asks for a place by one message, and gets a handle on it, or a reason.
-    fn answer(&self, zygote: BorrowedFd<'_>, ready: Option<OwnedFd>) {
+    /// The zygote asks for a place by one message, and gets the way into it, or a reason.
+    fn answer(&self, zygote: BorrowedFd<'_>, ready: Option<Place>) {
         let mut byte = [0; 16];
         if !recv(zygote, &mut byte, RecvFlags::empty()).is_ok_and(|(_, count)| count > 0) {
             end(0);
         }
-        let made = ready.map_or_else(|| self.place(), Ok);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let handle = made.as_ref().map(|handle| [handle.as_fd()]);
-        let said = match (&handle, &made) {
-            (Ok(handle), _) => {
-                ancillary.push(SendAncillaryMessage::ScmRights(handle));
-                "place".to_owned()
+        let _ = match ready.map_or_else(|| self.place(), Ok) {
+            Ok(Place { process, namespaces: [processes, mounts, ipc] }) => {
+                let handles = [&process, &processes, &mounts, &ipc].map(AsFd::as_fd);
+                send_with(zygote, b"place", &handles)
             }
-            (_, Err(failed)) => failed.to_string(),
-            _ => String::new(),
+            Err(failed) => send_with(zygote, failed.to_string().as_bytes(), &[]),
         };
-        let _ = sendmsg(zygote, &[IoSlice::new(said.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL);
     }
 
     /// A process that is process 1 of namespaces with a session's own mounts, and does nothing else.
-    fn place(&self) -> Result<OwnedFd, Failed> {
-        let (mut ours, mut theirs) = UnixStream::pair().step(|| "no socket".into())?;
+    fn place(&self) -> Result<Place, Failed> {
+        let (ours, theirs) = UnixStream::pair().step(|| "no socket".into())?;
         sys::unshare(libc::CLONE_NEWPID).step(|| "a process namespace can't be made".into())?;
         match fork().step(|| "a place can't be forked".into())? {
             Forked::Child => {
-                let ready = sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC)
-                    .and_then(|()| sys::keep_mounts_private())
-                    .and_then(|()| sys::let_be_joined())
-                    .step(|| "namespaces can't be made".into())
-                    .and_then(|()| mount_session(&self.plan.session));
-                let said = ready.map_or_else(|failed| failed.to_string(), |()| "ready".to_owned());
-                let _ = theirs.write_all(said.as_bytes());
+                let ready = self.become_place();
+                let _ = match &ready {
+                    Ok(namespaces) => send_with(theirs.as_fd(), b"ready", &namespaces.each_ref().map(AsFd::as_fd)),
+                    Err(failed) => send_with(theirs.as_fd(), failed.to_string().as_bytes(), &[]),
+                };
                 let _ = sys::close_from(0);
                 sys::rest_for_ever()
             }
-            Forked::Parent(_, handle) => {
+            Forked::Parent(_, process) => {
                 let own = self.own_processes.as_fd();
                 sys::enter(own, libc::CLONE_NEWPID)
                     .step(|| "the own process namespace can't be joined again".into())?;
                 drop(theirs);
-                let mut said = String::new();
-                ours.read_to_string(&mut said).step(|| "a place is gone".into())?;
-                if said == "ready" { Ok(handle) } else { Err(Failed::new(said)) }
+                let (said, namespaces) = receive_with(ours.as_fd()).step(|| "a place is gone".into())?;
+                let namespaces = namespaces.try_into().map_err(|_| Failed::new(said))?;
+                Ok(Place { process, namespaces })
             }
         }
+    }
+
+    /// Its namespaces, which others join by these: a session's own rules let nobody ask the kernel about the process.
+    fn become_place(&self) -> Result<[OwnedFd; 3], Failed> {
+        sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC)
+            .and_then(|()| sys::keep_mounts_private())
+            .step(|| "namespaces can't be made".into())?;
+        mount_session(&self.plan.session)?;
+        let open = |name| std::fs::File::open(format!("/proc/self/ns/{name}")).map(OwnedFd::from);
+        let open = |name| open(name).step(|| format!("the namespace `{name}` can't be opened"));
+        Ok([open("pid")?, open("mnt")?, open("ipc")?])
     }
 
     /// Becomes the interpreter. Gives back only why it could not.

@@ -135,13 +135,6 @@ pub fn close_from(first: u32) -> io::Result<()> {
     check(unsafe { libc::close_range(first, libc::c_uint::MAX, 0) }.into()).map(drop)
 }
 
-/// Lets whoever has this process's user and all of its rights join its namespaces: a change of user forbids that.
-pub fn let_be_joined() -> io::Result<()> {
-    // WHY UNSAFE: raw call.
-    // SAFETY: plain numbers.
-    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }.into()).map(drop)
-}
-
 /// Waits for ever. Children that end are reaped by the kernel.
 pub fn rest_for_ever() -> ! {
     // WHY UNSAFE: raw calls.

@@ -19,7 +19,7 @@ CONTROL, PLACES, SESSION = 3, 4, 3
 GREETING = b"ringfence jail 1"
 
 NEW_NS, NEW_IPC, NEW_PID = 0x00020000, 0x08000000, 0x20000000
-SET_DUMPABLE, SET_SECCOMP, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 4, 22, 24, 28, 38
+SET_DUMPABLE, SET_SECCOMP, CAPBSET_READ, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 4, 22, 23, 24, 28, 38
 FILTER = 2
 LOCKED_NO_ROOT = 0x2F  # no right comes from being user 0, and none is kept over a change of user; locked
 FIRST_USER, USERS = 1000, 60000
@@ -32,10 +32,10 @@ MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 READ = EXECUTE | READ_FILE | READ_DIR
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-DEVICES = "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
+libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
 class Failed(Exception):
@@ -49,119 +49,127 @@ def check(result, what):
     return result
 
 
-def prctl(option, *arguments, what):
-    padded = [ctypes.c_ulong(number) if isinstance(number, int) else number for number in (*arguments, 0, 0, 0, 0)[:4]]
-    return check(libc.prctl(option, *padded), what)
+def prctl(option, first, second, what):
+    check(libc.prctl(option, first, second, 0, 0), what)
 
 
-# --- the session's lock ---------------------------------------------------------------------------------------------
+# --- a session's lock -----------------------------------------------------------------------------------------------
 
 
-class Landlock:
-    """The rules of one session, added to a rule set and then put on."""
+def file_rules(plan):
+    """What may be done beneath which paths. All that the jail holds may be read; what is not in the plan is not there."""
+    write = ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE
+    rules = [("/", READ), ("/dev", READ | WRITE_FILE), *((path, write) for path in plan["writable"])]
+    return [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in rules]
 
-    def __init__(self):
-        self.version = check(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1), "landlock is missing")
-        self.handled = ALL.get(self.version, (1 << 16) - 1)
+
+class Rules:
+    """Landlock's rules. They are a session's own: a rule on a folder does not hold for what is mounted there later."""
+
+    def __init__(self, plan):
+        version = check(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1), "landlock is missing")
+        handled = ALL.get(version, (1 << 16) - 1)
         # Files; TCP's bind and connect from version 4; abstract sockets and signals of others from version 6.
-        fields = struct.pack("=QQQ", self.handled, 3 if self.version >= 4 else 0, 3 if self.version >= 6 else 0)
-        size = 24 if self.version >= 6 else 16 if self.version >= 4 else 8
-        self.rules = check(libc.syscall(CREATE_RULESET, fields, ctypes.c_size_t(size), 0), "no landlock rules")
-
-    def allow(self, path, rights):
-        try:
-            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            rights &= self.handled
-            if not os.path.isdir(path):
-                rights &= ON_FILES
-            rule = struct.pack("=Qi", rights, opened)
-            check(libc.syscall(ADD_RULE, self.rules, 1, rule, 0), f"no landlock rule for {path}")
-        finally:
-            os.close(opened)
+        self.fields = struct.pack("=QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
+        self.size = ctypes.c_size_t(24 if version >= 6 else 16 if version >= 4 else 8)
+        self.rules = [(path, struct.pack("=Q", rights & handled)) for path, rights in file_rules(plan)]
 
     def put_on(self):
-        check(libc.syscall(RESTRICT_SELF, self.rules, 0), "landlock can't be put on")
-        os.close(self.rules)
+        made = check(libc.syscall(CREATE_RULESET, self.fields, self.size, 0), "no landlock rules")
+        for path, rights in self.rules:
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rule = rights + opened.to_bytes(4, sys.byteorder)
+            check(libc.syscall(ADD_RULE, made, 1, rule, 0), "no landlock rule")
+            os.close(opened)
+        check(libc.syscall(RESTRICT_SELF, made, 0), "landlock can't be put on")
+        os.close(made)
 
 
 class Program(ctypes.Structure):
+    """A filter as the kernel takes it."""
+
     _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
 
+    @classmethod
+    def of(cls, steps):
+        kept = ctypes.create_string_buffer(steps, len(steps))
+        program = cls(len(steps) // 8, ctypes.addressof(kept))
+        program.kept = kept
+        return program
 
-def put_filter_on(steps):
-    kept = ctypes.create_string_buffer(steps, len(steps))
-    program = Program(len(steps) // 8, ctypes.addressof(kept))
-    prctl(SET_SECCOMP, FILTER, ctypes.byref(program), what="a filter can't be put on")
 
+class Lock:
+    """A session's lock. All that can be made ahead is: after the fork come little but system calls."""
 
-def lock(plan, filters, user):
-    for name, amount in plan["limits"]:
-        resource.setrlimit(getattr(resource, name), (amount, amount))
-    rules = Landlock()
-    rules.allow("/", READ_DIR)  # names only, and of nothing but what the jail holds
-    for path in plan["readable"]:
-        rules.allow(path, READ)
-    for path in plan["writable"]:
-        rules.allow(path, ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE)
-    for path in DEVICES:
-        rules.allow(path, READ_FILE | WRITE_FILE)
-    prctl(SET_NO_NEW_PRIVS, 1, what="privileges can be gained")
-    rules.put_on()
-    for capability in range(64):
-        if libc.prctl(CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
-            break
-    prctl(SET_SECUREBITS, LOCKED_NO_ROOT, what="user 0 keeps its rights")
-    if user is not None:
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-    nothing = struct.pack("=Ii6I", 0x20080522, 0, *[0] * 6)
-    header, data = nothing[:8], nothing[8:]
-    check(libc.syscall(CAPSET, header, data), "capabilities can't be given up")
-    prctl(SET_DUMPABLE, 1, what="its own files in /proc can't be read")
-    for steps in filters:
-        put_filter_on(steps)
+    def __init__(self, plan, filters):
+        self.limits = [(getattr(resource, name), (amount, amount)) for name, amount in plan["limits"]]
+        self.programs = [Program.of(steps) for steps in filters]
+        self.filters = [ctypes.addressof(program) for program in self.programs]
+        nothing = struct.pack("=Ii6I", 0x20080522, 0, *[0] * 6)
+        self.header, self.no_rights = nothing[:8], nothing[8:]
+        self.capabilities = [number for number in range(64) if libc.prctl(CAPBSET_READ, number, 0, 0, 0) >= 0]
+        self.rules = Rules(plan)
+
+    def put_on(self, user):
+        for name, amounts in self.limits:
+            resource.setrlimit(name, amounts)
+        prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
+        self.rules.put_on()
+        for capability in self.capabilities:
+            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
+        prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
+        if user is not None:
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+        check(libc.syscall(CAPSET, self.header, self.no_rights), "capabilities can't be given up")
+        prctl(SET_DUMPABLE, 1, 0, "its own files in /proc can't be read")
+        for address in self.filters:
+            prctl(SET_SECCOMP, FILTER, address, "a filter can't be put on")
 
 
 # --- a session's beginning ------------------------------------------------------------------------------------------
 
 
-def enter(place, descriptors, plan, filters, user):
-    """From the fork to the lock. Nothing of the session is read before it is on."""
-    check(libc.setns(place, NEW_NS | NEW_IPC), "the place can't be entered")
-    os.setsid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
-    if user is not None:
-        for path in ("/workspace",) if plan["workspace"] is not None else ():
-            os.chown(path, user, user)
-    os.chdir("/workspace" if plan["workspace"] is not None else "/tmp")
-    session, out, err = descriptors
-    # The numbers may be taken by one another: first out of the way, then into place.
-    high = [os.dup2(number, 100 + at, False) for at, number in enumerate((session, out, err))]
-    for number, at in zip(high, (SESSION, 1, 2)):
-        os.dup2(number, at, at != SESSION)
-    os.closerange(SESSION + 1, 200)
-    lock(plan, filters, user)
+class Session:
+    """What every session of this zygote begins with."""
 
+    def __init__(self, plan, filters, driver):
+        self.lock = Lock(plan, filters)
+        self.has_workspace = plan["workspace"] is not None
+        self.driver = driver
 
-def run(driver, place, descriptors, plan, filters, user):
-    try:
-        enter(place, descriptors, plan, filters, user)
-        driver.reseed()
-        gc.enable()
-        driver.serve(SESSION)
-    finally:
-        os._exit(70)
+    def run(self, place, descriptors, user):
+        """In the child. From the fork to the lock nothing of the session is read."""
+        try:
+            self.enter(place, descriptors, user)
+            self.lock.put_on(user)
+            self.driver.reseed()
+            gc.enable()
+            self.driver.serve(SESSION)
+        finally:
+            os._exit(70)
+
+    def enter(self, place, descriptors, user):
+        for namespace, kind in zip(place, (NEW_NS, NEW_IPC)):
+            check(libc.setns(namespace, kind), "the place can't be entered")
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
+        if user is not None and self.has_workspace:
+            os.chown("/workspace", user, user)
+        os.chdir("/workspace" if self.has_workspace else "/tmp")
+        session, out, err = descriptors
+        # The numbers may be taken by one another: first out of the way, then into place.
+        high = [os.dup2(number, 100 + at, False) for at, number in enumerate((session, out, err))]
+        for number, at in zip(high, (SESSION, 1, 2)):
+            os.dup2(number, at, at != SESSION)
+        os.closerange(SESSION + 1, 200)
 
 
 class Zygote:
     def __init__(self, settings, driver):
-        self.plan, self.range = settings["session"], settings["range"]
-        self.filters = [bytes(steps) for steps in settings["filters"]]
-        self.driver = driver
+        self.range = settings["range"]
+        self.session = Session(settings["session"], [bytes(steps) for steps in settings["filters"]], driver)
         self.control = socket.socket(fileno=CONTROL)
         self.places = socket.socket(fileno=PLACES)
         self.own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -169,21 +177,25 @@ class Zygote:
 
     def place(self):
         self.places.send(b"p")
-        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 1)
+        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 4)
         if not descriptors:
             raise Failed(said.decode("utf-8", "replace") or "the init is gone")
-        return descriptors[0]
+        return descriptors
 
     def fork(self, descriptors):
         """A session in a place of its own: handles on the place and on the session."""
-        place = self.place()
+        place, processes, *inside = self.place()
         user = FIRST_USER + self.forked % USERS if self.range else None
         self.forked += 1
-        check(libc.setns(place, NEW_PID), "the place's processes can't be joined")
-        pid = os.fork()
-        if pid == 0:
-            run(self.driver, place, descriptors, self.plan, self.filters, user)
-        check(libc.setns(self.own, NEW_PID), "the own processes can't be joined again")
+        try:
+            check(libc.setns(processes, NEW_PID), "the place's processes can't be joined")
+            pid = os.fork()
+            if pid == 0:
+                self.session.run(inside, descriptors, user)
+            check(libc.setns(self.own, NEW_PID), "the own processes can't be joined again")
+        finally:
+            for number in (processes, *inside):
+                os.close(number)
         return place, pid
 
     def serve(self):

@@ -57,6 +57,11 @@ class Snippets:
         self._files.add(file)
         self._known.append((codes, source))
 
+    def forget(self) -> None:
+        """Forgets them all."""
+        self._files.clear()
+        self._known.clear()
+
     def sources(self) -> list:
         """The texts of those that are remembered."""
         return [source for _, source in self._known]

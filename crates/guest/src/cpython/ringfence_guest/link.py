@@ -13,6 +13,7 @@ import _signal
 import _thread
 import builtins
 import collections
+import contextlib
 import os
 import select
 
@@ -47,15 +48,28 @@ class Elsewhere(RuntimeError):
 class Link:
     """Frames on one socket."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.alive = True
+    def __init__(self) -> None:
+        self.fd = -1
+        self.alive = False
         self.serve_file_operation = None
         self._incoming = bytearray()
         self._numbers = 0
         self._frames_since_sync = False
         self._inbox: collections.deque = _deque()
         self._fresh_locks()
+
+    def begin(self, fd: int) -> None:
+        """From here on it speaks on this descriptor."""
+        self.fd = fd
+        self.alive = True
+
+    @contextlib.contextmanager
+    def unheard(self):
+        """Whatever is sent meanwhile is thrown away."""
+        self._push = len
+        yield
+        del self._push
+        self._frames_since_sync = False
 
     def _fresh_locks(self) -> None:
         self._sending = _RLock()

@@ -98,7 +98,11 @@ class Runner:
         self._loop = None
         self._hooks = (None, None)
         self._limit = _get_limit()
-        self._signals = link.hold_signals()
+        self._signals = frozenset()
+
+    def begin(self) -> None:
+        """In the session's process: from here on signal handlers run only while a program does."""
+        self._signals = self._link.hold_signals()
 
     def feed(self, body: bytes) -> None:
         """Runs one snippet, and tells the host how it ended. Signal handlers run only while the program does."""
@@ -116,6 +120,14 @@ class Runner:
                 continue
         self._link.settle()
         self._link.send(frame)
+
+    def forget(self) -> None:
+        """As if no snippet had run."""
+        for name in ("main.py", self._main.__file__):
+            _lines.pop(name, None)
+        del self._main.__file__
+        self._snippets.forget()
+        self._processes.running(None, "")
 
     def _fed(self, body: bytes) -> bytes:
         source = Source(body)

@@ -34,6 +34,8 @@ _IMPORTED = (
     "uuid",
 )
 
+_prepared = None
+
 _REHEARSAL = (
     "import sys\nx = [n * 2 for n in range(5)]\nclass A:\n    def f(self): return self\nA().f()\n{'k': (1, x, 2.5)}",
     "def f(n):\n    return 1 / n\nf(0)",
@@ -67,6 +69,57 @@ def warm() -> None:
     function = {"name": "f", "parameters": [{"name": "a", "annotation": "int", "default": {"source": "1"}}]}
     functions._function(functions.Bridge(nobody, streams.flush), _loads(json.dumps(function)))
     Reader(wire.frame(wire.SETUP, wire.text("")), 5).text()
+    failure.refresh()
+    ssl = sys.modules.get("_ssl")
+    if ssl is not None:
+        # Making a generator takes long. What this one holds is no secret of a session's: `reseed` adds to it.
+        ssl.RAND_bytes(1)
+    global _prepared
+    _prepared = _Prepared()
+
+
+class _Prepared:
+    """A session without its socket and its functions, made before the fork."""
+
+    def __init__(self) -> None:
+        self.link = there = link.Link()
+        streams = output.Streams(there)
+        snippets = failure.Snippets()
+        self.main = main = types.ModuleType("__main__")
+        vars(main).update(__builtins__=builtins, __spec__=None, __annotations__={})
+        self.bridge = functions.Bridge(there, streams.flush)
+        self.display = display.Display(there, streams)
+        self.processes = processes.Processes(there, streams, snippets)
+        self.runner = runner.Runner(there, streams, self.bridge, self.display, self.processes, snippets, main)
+        there.serve_file_operation = files.serve
+        for name in ("exit", "quit"):
+            if not hasattr(builtins, name):
+                setattr(builtins, name, sys.exit)
+        # Nothing of this speaks before the link does.
+        streams.install()
+        streams.begin("")
+        self.display.install()
+        self.processes.install()
+        sys.modules["__main__"] = main
+        sys.argv = ["main.py"]
+
+    def begin(self, fd: int) -> None:
+        """In the child: it speaks on this socket."""
+        os.set_inheritable(fd, False)
+        self.link.begin(fd)
+        here = os.getcwd()
+        if here not in sys.path:
+            sys.path.insert(0, here)
+        self.runner.begin()
+        self._rehearse()
+
+    def _rehearse(self) -> None:
+        """Runs a snippet that nobody hears of. What it writes to is memory that is still the zygote's: each page of it
+        is copied now, while nobody waits, and not when the first snippet is here."""
+        code = wire.text("print()\n1 + 1") + wire.text("main.py") + wire.u32(0) + wire.text("") + b"\0\0"
+        with self.link.unheard():
+            self.runner.feed(code)
+        self.runner.forget()
 
 
 def _rehearse(code: str, snippets, streams, main) -> None:
@@ -127,14 +180,15 @@ def serve(fd: int) -> None:
 
 
 def _serve(fd: int) -> None:
-    os.set_inheritable(fd, False)
-    there = link.Link(fd)
-    there.serve_file_operation = files.serve
+    prepared = _prepared
+    prepared.begin(fd)
+    there = prepared.link
     there.send(wire.frame(wire.READY, wire.u32(wire.VERSION)))
     kind, body = there.next_frame()
     if kind != wire.SETUP:
         raise Broken
-    feed = _session(there, _functions(body)).feed
+    functions.declare(prepared.bridge, _functions(body), prepared.main)
+    feed = prepared.runner.feed
     while True:
         try:
             kind, body = there.next_frame()
@@ -166,28 +220,3 @@ def _functions(body: bytes) -> list:
         raise Broken from None
     reader.finish()
     return found
-
-
-def _session(there, declared: list):
-    """All parts of a session, in the process as the program will find it."""
-    streams, snippets = output.Streams(there), failure.Snippets()
-    main = types.ModuleType("__main__")
-    vars(main).update(__builtins__=builtins, __spec__=None, __annotations__={})
-    sys.modules["__main__"] = main
-    sys.argv = ["main.py"]
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    failure.refresh()
-    streams.install()
-    streams.begin("")
-    bridge = functions.Bridge(there, streams.flush)
-    functions.declare(bridge, declared, main)
-    shows = display.Display(there, streams)
-    shows.install()
-    around = processes.Processes(there, streams, snippets)
-    around.install()
-    for name in ("exit", "quit"):
-        if not hasattr(builtins, name):
-            setattr(builtins, name, sys.exit)
-    return runner.Runner(there, streams, bridge, shows, around, snippets, main)
