@@ -22,7 +22,7 @@ use seccompiler::apply_filter;
 
 use super::filter::{Filters, bytes_of, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, sys};
+use super::{Failed, Step, network, sys};
 use crate::cpython;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
@@ -154,6 +154,18 @@ fn all_nodes(plan: &Plan) -> Vec<Node> {
     nodes
 }
 
+/// A place: a handle on it, and its line where it has a network of its own.
+struct Place {
+    handle: OwnedFd,
+    line: Option<OwnedFd>,
+}
+
+impl Place {
+    fn handles(&self) -> Vec<BorrowedFd<'_>> {
+        [Some(self.handle.as_fd()), self.line.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect()
+    }
+}
+
 /// Process 1 of the jail.
 struct Init<'a> {
     plan: &'a Plan,
@@ -169,7 +181,8 @@ impl<'a> Init<'a> {
         // Nobody inside needs user namespaces of his own. Where the file is hidden, the filter still refuses them.
         let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
         let own_processes = std::fs::File::open("/proc/self/ns/pid").step(|| "no process namespace".into())?.into();
-        Init { plan, filters: filters(plan.session.exec)?, own_processes }.run()
+        let filters = filters(plan.session.exec, plan.session.network.is_some())?;
+        Init { plan, filters, own_processes }.run()
     }
 
     fn run(&self) -> Result<Never, Failed> {
@@ -203,18 +216,18 @@ impl<'a> Init<'a> {
     }
 
     /// The zygote asks for a place by one message, and gets a handle on it, or a reason.
-    fn answer(&self, zygote: BorrowedFd<'_>, ready: Option<OwnedFd>) {
+    fn answer(&self, zygote: BorrowedFd<'_>, ready: Option<Place>) {
         let mut byte = [0; 16];
         if !recv(zygote, &mut byte, RecvFlags::empty()).is_ok_and(|(_, count)| count > 0) {
             end(0);
         }
         let made = ready.map_or_else(|| self.place(), Ok);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let handle = made.as_ref().map(|handle| [handle.as_fd()]);
-        let said = match (&handle, &made) {
-            (Ok(handle), _) => {
-                ancillary.push(SendAncillaryMessage::ScmRights(handle));
+        let handles = made.as_ref().map(Place::handles);
+        let said = match (&handles, &made) {
+            (Ok(handles), _) => {
+                ancillary.push(SendAncillaryMessage::ScmRights(handles));
                 "place".to_owned()
             }
             (_, Err(failed)) => failed.to_string(),
@@ -224,18 +237,25 @@ impl<'a> Init<'a> {
     }
 
     /// A process that is process 1 of namespaces with a session's own mounts, and does nothing else.
-    fn place(&self) -> Result<OwnedFd, Failed> {
+    fn place(&self) -> Result<Place, Failed> {
         let (mut ours, mut theirs) = UnixStream::pair().step(|| "no socket".into())?;
+        let port = self.plan.session.network;
+        let (host_end, place_end) = port.map(|_| network::line()).transpose()?.unzip();
+        let kinds = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | port.map_or(0, |_| libc::CLONE_NEWNET);
         sys::unshare(libc::CLONE_NEWPID).step(|| "a process namespace can't be made".into())?;
         match fork().step(|| "a place can't be forked".into())? {
             Forked::Child => {
-                let ready = sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC)
+                let ready = sys::unshare(kinds)
                     .and_then(|()| sys::keep_mounts_private())
                     .and_then(|()| sys::let_be_joined())
                     .step(|| "namespaces can't be made".into())
-                    .and_then(|()| mount_session(&self.plan.session));
-                let said = ready.map_or_else(|failed| failed.to_string(), |()| "ready".to_owned());
+                    .and_then(|()| mount_session(&self.plan.session))
+                    .and_then(|()| port.map(network::listener).transpose());
+                let said = ready.as_ref().map_or_else(Failed::to_string, |_| "ready".to_owned());
                 let _ = theirs.write_all(said.as_bytes());
+                if let (Ok(Some(listener)), Some(line)) = (ready, place_end) {
+                    network::hand_over(line, listener);
+                }
                 let _ = sys::close_from(0);
                 sys::rest_for_ever()
             }
@@ -246,7 +266,7 @@ impl<'a> Init<'a> {
                 drop(theirs);
                 let mut said = String::new();
                 ours.read_to_string(&mut said).step(|| "a place is gone".into())?;
-                if said == "ready" { Ok(handle) } else { Err(Failed::new(said)) }
+                if said == "ready" { Ok(Place { handle, line: host_end }) } else { Err(Failed::new(said)) }
             }
         }
     }

@@ -18,7 +18,7 @@ import sys
 CONTROL, PLACES, SESSION = 3, 4, 3
 GREETING = b"ringfence jail 1"
 
-NEW_NS, NEW_IPC, NEW_PID = 0x00020000, 0x08000000, 0x20000000
+NEW_NS, NEW_IPC, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x20000000, 0x40000000
 SET_DUMPABLE, SET_SECCOMP, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 4, 22, 24, 28, 38
 FILTER = 2
 LOCKED_NO_ROOT = 0x2F  # no right comes from being user 0, and none is kept over a change of user; locked
@@ -31,6 +31,7 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 READ = EXECUTE | READ_FILE | READ_DIR
+CONNECT_TCP = 1 << 1
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 DEVICES = "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
@@ -82,6 +83,11 @@ class Landlock:
         finally:
             os.close(opened)
 
+    def connect(self, port):
+        if self.version >= 4:
+            rule = struct.pack("=QQ", CONNECT_TCP, port)
+            check(libc.syscall(ADD_RULE, self.rules, 2, rule, 0), "no landlock rule for the proxy")
+
     def put_on(self):
         check(libc.syscall(RESTRICT_SELF, self.rules, 0), "landlock can't be put on")
         os.close(self.rules)
@@ -108,6 +114,8 @@ def lock(plan, filters, user):
         rules.allow(path, ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE)
     for path in DEVICES:
         rules.allow(path, READ_FILE | WRITE_FILE)
+    if plan["network"] is not None:
+        rules.connect(plan["network"])
     prctl(SET_NO_NEW_PRIVS, 1, what="privileges can be gained")
     rules.put_on()
     for capability in range(64):
@@ -131,7 +139,8 @@ def lock(plan, filters, user):
 
 def enter(place, descriptors, plan, filters, user):
     """From the fork to the lock. Nothing of the session is read before it is on."""
-    check(libc.setns(place, NEW_NS | NEW_IPC), "the place can't be entered")
+    network = NEW_NET if plan["network"] is not None else 0
+    check(libc.setns(place, NEW_NS | NEW_IPC | network), "the place can't be entered")
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
     if user is not None:
@@ -169,14 +178,14 @@ class Zygote:
 
     def place(self):
         self.places.send(b"p")
-        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 1)
+        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 2)
         if not descriptors:
             raise Failed(said.decode("utf-8", "replace") or "the init is gone")
-        return descriptors[0]
+        return descriptors
 
     def fork(self, descriptors):
-        """A session in a place of its own: handles on the place and on the session."""
-        place = self.place()
+        """A session in a place of its own: a handle on the place, the session's number, and the place's line if any."""
+        place, *line = self.place()
         user = FIRST_USER + self.forked % USERS if self.range else None
         self.forked += 1
         check(libc.setns(place, NEW_PID), "the place's processes can't be joined")
@@ -184,7 +193,7 @@ class Zygote:
         if pid == 0:
             run(self.driver, place, descriptors, self.plan, self.filters, user)
         check(libc.setns(self.own, NEW_PID), "the own processes can't be joined again")
-        return place, pid
+        return place, pid, line
 
     def serve(self):
         while True:
@@ -192,11 +201,11 @@ class Zygote:
             if not said:
                 os._exit(0)
             try:
-                place, pid = self.fork(descriptors)
-                session = os.pidfd_open(pid)
-                socket.send_fds(self.control, [b"forked"], [place, session])
-                os.close(place)
-                os.close(session)
+                place, pid, line = self.fork(descriptors)
+                made = [place, os.pidfd_open(pid), *line]
+                socket.send_fds(self.control, [b"forked"], made)
+                for number in made:
+                    os.close(number)
             except (Failed, OSError) as error:
                 self.control.send(f"a session can't be forked: {error}".encode()[:400])
             finally:
