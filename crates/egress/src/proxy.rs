@@ -2,9 +2,10 @@
 //!
 //! Answers to: the code that opens a cell. Must not: outlive it: dropping a serving future ends every connection.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::{fmt, io};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -12,6 +13,7 @@ use ringfence_policy::NetworkRule;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 
 use crate::authority::Authority;
 use crate::event::{Event, Step, Unrecorded, Watch};
@@ -25,6 +27,9 @@ use crate::rules::Rules;
 use crate::secret::{BoundSecret, Prepared};
 use crate::stream::{Guarded, Meter, Totals};
 use crate::tunnel;
+
+/// Before a listener that failed is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the proxy needs from the code around it.
 #[derive(Clone)]
@@ -144,31 +149,37 @@ impl Proxy {
         self.shared.totals.read()
     }
 
-    /// Serves all connections to the listener, until the future is dropped or the listener fails.
-    pub async fn serve(&self, listener: impl Listen) -> io::Result<()> {
+    /// Serves all connections to the listener, until the future is dropped.
+    pub async fn serve(&self, listener: impl Listen) {
         // WHY: all in one future, so that dropping it ends them all, and tells their ends, before it returns.
         let mut served = FuturesUnordered::new();
         loop {
             tokio::select! {
-                next = self.next(&listener) => {
-                    let (stream, slot) = next?;
+                Some((stream, slot)) = self.next(&listener) => {
                     served.push(connection(Arc::clone(&self.shared), stream, slot));
                 }
                 Some(()) = served.next(), if !served.is_empty() => {}
+                else => return,
             }
         }
     }
 
     /// The next connection; what is more than there may be waits in the listener's queue.
-    async fn next<L: Listen>(&self, listener: &L) -> io::Result<(L::Stream, OwnedSemaphorePermit)> {
-        let slot = Arc::clone(&self.shared.slots).acquire_owned().await.map_err(io::Error::other)?;
-        Ok((listener.accept().await?, slot))
+    async fn next<L: Listen>(&self, listener: &L) -> Option<(L::Stream, OwnedSemaphorePermit)> {
+        let slot = Arc::clone(&self.shared.slots).acquire_owned().await.ok()?;
+        loop {
+            match listener.accept().await {
+                Ok(stream) => return Some((stream, slot)),
+                // WHY: the connection was gone already, or the host is short of descriptors for a moment.
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
     }
 
     /// [`Proxy::serve`] in a task of its own, which ends with the returned value.
     pub fn spawn(&self, listener: impl Listen) -> Serving {
         let proxy = self.clone();
-        Serving::spawn(async move { drop(proxy.serve(listener).await) })
+        Serving::spawn(async move { proxy.serve(listener).await })
     }
 
     /// Serves one connection to its end; a connection too many is refused.

@@ -104,7 +104,8 @@ impl Network {
     pub async fn serve(self, cell: &mut dyn Cell, tier: TierName) -> Result<Serving, TierFault> {
         let no_way = |why: String| TierFault::Open { tier, why };
         let listener = cell.way_out(self.proxy.trusted_pem()).await?;
-        let listener = listener.ok_or_else(|| no_way("it has no way out for the network that was granted".to_owned()))?;
+        let listener =
+            listener.ok_or_else(|| no_way("it has no way out for the network that was granted".to_owned()))?;
         let usable = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
         Ok(self.proxy.spawn(usable.map_err(|error| no_way(error.to_string()))?))
     }
@@ -114,8 +115,9 @@ fn read(name: &str, from: &SecretSource) -> Result<String, NetworkError> {
     match from {
         SecretSource::Env(variable) => std::env::var(variable)
             .map_err(|_| NetworkError::Variable { name: name.to_owned(), variable: variable.clone() }),
-        SecretSource::File(path) => read_file(path)
-            .map_err(|cause| NetworkError::File { name: name.to_owned(), path: path.clone(), cause }),
+        SecretSource::File(path) => {
+            read_file(path).map_err(|cause| NetworkError::File { name: name.to_owned(), path: path.clone(), cause })
+        }
     }
 }
 
@@ -184,7 +186,8 @@ fn event(told: &Told) -> Event {
 }
 
 fn used_up(told: &Told) -> Event {
-    let reason = format!("the session's {RECORDS} records of connections are used up; this and all further ones are refused");
+    let reason =
+        format!("the session's {RECORDS} records of connections are used up; this and all further ones are refused");
     Event::ConnectionDenied(ConnectionDenied { to: connection(told), reason })
 }
 

@@ -70,10 +70,8 @@ fn stage(policy: &str, sink: Box<dyn Sink>) -> Stage {
     let way_out = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let proxy = way_out.local_addr().unwrap();
     let trace = Trace::new();
-    stage_of(policy, sink, &trace, |tier| tier.leading_out(way_out)).map_or_else(
-        |error| panic!("{error}"),
-        |session| Stage { session, trace, proxy },
-    )
+    stage_of(policy, sink, &trace, |tier| tier.leading_out(way_out))
+        .map_or_else(|error| panic!("{error}"), |session| Stage { session, trace, proxy })
 }
 
 fn stage_of(
@@ -163,7 +161,12 @@ async fn what_cant_be_recorded_is_not_done() {
         let before = host.reached();
         session.run(Source::new("1"), &mut ()).await.unwrap();
         let (status, _) = ask(proxy, "a.test", host.port).await;
-        assert_eq!((status.as_str(), host.reached() - before), (want, usize::from(appends == 7)), "{:?}", trace.lines());
+        assert_eq!(
+            (status.as_str(), host.reached() - before),
+            (want, usize::from(appends == 7)),
+            "{:?}",
+            trace.lines()
+        );
     }
 }
 

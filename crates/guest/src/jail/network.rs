@@ -14,8 +14,8 @@ use std::os::unix::net::UnixStream;
 
 use ringfence_wire::jail::TRUSTED;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, sendmsg,
-    socket_with,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen,
+    sendmsg, socket_with,
 };
 
 use super::{Failed, Step, sys};
@@ -52,7 +52,8 @@ pub fn hand_over(line: OwnedFd, listener: OwnedFd) {
     if Read::by_ref(&mut line).take(MOST).read_to_end(&mut trusted).is_err() || trusted.is_empty() {
         return;
     }
-    let written = std::fs::write(TRUSTED, &trusted).and_then(|()| set_permissions(TRUSTED, Permissions::from_mode(0o444)));
+    let written =
+        std::fs::write(TRUSTED, &trusted).and_then(|()| set_permissions(TRUSTED, Permissions::from_mode(0o444)));
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let handles = [listener.as_fd()];
