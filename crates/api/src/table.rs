@@ -103,7 +103,9 @@ impl Code {
     pub fn of_session(error: &SessionError) -> Self {
         match error {
             SessionError::Denied(_) | SessionError::Held(_) => Self::Denied,
-            SessionError::Schema(_) | SessionError::File(_) | SessionError::Mount(_) => Self::BadRequest,
+            SessionError::Schema(_) | SessionError::File(_) | SessionError::Mount(_) | SessionError::Network(_) => {
+                Self::BadRequest
+            }
             SessionError::Audit(_) => Self::AuditFailed,
             SessionError::Snapshot(_) => Self::SnapshotRefused,
             SessionError::Unsupported(_) => Self::Unsupported,
@@ -118,7 +120,7 @@ impl Code {
         match error {
             RunError::Audit(_) => Self::AuditFailed,
             RunError::Tier(fault) => Self::of_tier(fault),
-            RunError::File(_) | RunError::Mount(_) => Self::BadRequest,
+            RunError::File(_) | RunError::Mount(_) | RunError::Network(_) => Self::BadRequest,
         }
     }
 

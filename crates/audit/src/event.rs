@@ -103,6 +103,12 @@ pub enum Event {
     ApprovalAsked(ApprovalAsked),
     /// The answer to that.
     ApprovalAnswered(ApprovalAnswered),
+    /// A connection or request through the egress proxy may go out. Written before anything does.
+    ConnectionPermitted(ConnectionPermitted),
+    /// A connection or request was refused.
+    ConnectionDenied(ConnectionDenied),
+    /// One that was permitted is over.
+    ConnectionEnded(ConnectionEnded),
     /// The guest read a file of the host's.
     FileRead(FileAccess),
     /// The guest wrote or removed a file of the host's.
@@ -143,6 +149,9 @@ impl Event {
             Self::CallAnswered(_) => "call_answered",
             Self::ApprovalAsked(_) => "approval_asked",
             Self::ApprovalAnswered(_) => "approval_answered",
+            Self::ConnectionPermitted(_) => "connection_permitted",
+            Self::ConnectionDenied(_) => "connection_denied",
+            Self::ConnectionEnded(_) => "connection_ended",
             Self::FileRead(_) => "file_read",
             Self::FileWritten(_) => "file_written",
             Self::LimitStruck(_) => "limit_struck",
@@ -161,8 +170,8 @@ impl Event {
     pub fn decision(&self) -> Decision {
         let allowed = |yes: bool| if yes { Decision::Allowed } else { Decision::Denied };
         match self {
-            Self::Granted(_) | Self::CallPermitted(_) => Decision::Allowed,
-            Self::GrantDenied(_) | Self::CallDenied(_) => Decision::Denied,
+            Self::Granted(_) | Self::CallPermitted(_) | Self::ConnectionPermitted(_) => Decision::Allowed,
+            Self::GrantDenied(_) | Self::CallDenied(_) | Self::ConnectionDenied(_) => Decision::Denied,
             Self::ApprovalAnswered(answer) => allowed(answer.approved),
             Self::FileRead(access) | Self::FileWritten(access) => allowed(access.refused.is_none()),
             Self::LogOpened(_)
@@ -172,6 +181,7 @@ impl Event {
             | Self::RunStarted(_)
             | Self::CallAnswered(_)
             | Self::ApprovalAsked(_)
+            | Self::ConnectionEnded(_)
             | Self::LimitStruck(_)
             | Self::SnapshotTaken(_)
             | Self::SnapshotRestored(_)
@@ -199,6 +209,9 @@ impl Event {
             Self::CallAnswered(detail) => serde_json::to_value(detail),
             Self::ApprovalAsked(detail) => serde_json::to_value(detail),
             Self::ApprovalAnswered(detail) => serde_json::to_value(detail),
+            Self::ConnectionPermitted(detail) => serde_json::to_value(detail),
+            Self::ConnectionDenied(detail) => serde_json::to_value(detail),
+            Self::ConnectionEnded(detail) => serde_json::to_value(detail),
             Self::FileRead(detail) | Self::FileWritten(detail) => serde_json::to_value(detail),
             Self::LimitStruck(detail) => serde_json::to_value(detail),
             Self::SnapshotTaken(detail) | Self::SnapshotRestored(detail) => serde_json::to_value(detail),
@@ -429,6 +442,61 @@ pub struct ApprovalAnswered {
     pub by: Option<String>,
     /// Why, in one line.
     pub reason: Option<String>,
+}
+
+/// What a connection or request through the egress proxy is about. Guest text, cut and escaped; never a query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connection {
+    /// The number of the cell's connection to the proxy; several requests may share one.
+    pub connection: u64,
+    /// The host; empty where the request could not be read that far.
+    pub host: String,
+    /// The port.
+    pub port: Option<u16>,
+    /// `CONNECT` for a tunnel, else the request's method.
+    pub method: Option<String>,
+    /// The path without its query, where it can be seen.
+    pub path: Option<String>,
+}
+
+/// A connection or request may go out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionPermitted {
+    /// What it is about.
+    #[serde(flatten)]
+    pub to: Connection,
+    /// Where the policy says so, such as `network.allow[0]`.
+    pub rule: Option<String>,
+    /// Names of the secrets that were put in.
+    pub secrets: Vec<String>,
+    /// The checked address that it goes to.
+    pub address: Option<String>,
+}
+
+/// A connection or request was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionDenied {
+    /// What it is about.
+    #[serde(flatten)]
+    pub to: Connection,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+/// A connection or request that was permitted is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionEnded {
+    /// What it is about.
+    #[serde(flatten)]
+    pub to: Connection,
+    /// Bytes to the host, as they crossed the network.
+    pub bytes_up: u64,
+    /// Bytes from the host.
+    pub bytes_down: u64,
+    /// From the permit to the end, in microseconds.
+    pub duration_us: u64,
+    /// Why it ended early.
+    pub fault: Option<String>,
 }
 
 /// The guest reached for a file of the host's.

@@ -38,6 +38,7 @@ const EVENT_LOG: (u64, &str) = (1008, "Event Log Activity");
 const FINDING: (u64, &str) = (2004, "Detection Finding");
 const AUTHORIZE: (u64, &str) = (3003, "Authorize Session");
 const ENTITY: (u64, &str) = (3004, "Entity Management");
+const NETWORK: (u64, &str) = (4001, "Network Activity");
 const LIFECYCLE: (u64, &str) = (6002, "Application Lifecycle");
 const API: (u64, &str) = (6003, "API Activity");
 
@@ -46,7 +47,7 @@ const MEDIUM: u64 = 3;
 const OTHER: u64 = 99;
 
 /// Every event with its class. Activity 99 is the schema's `Other`, named here.
-const CLASSES: [Class; 23] = [
+const CLASSES: [Class; 26] = [
     class("log_opened", EVENT_LOG, (6, "Start"), INFORMATIONAL),
     class("granted", AUTHORIZE, (1, "Assign Privileges"), INFORMATIONAL),
     class("grant_denied", AUTHORIZE, (1, "Assign Privileges"), MEDIUM),
@@ -59,6 +60,9 @@ const CLASSES: [Class; 23] = [
     class("call_answered", API, (OTHER, "Call Answered"), INFORMATIONAL),
     class("approval_asked", API, (OTHER, "Approval Asked"), INFORMATIONAL),
     class("approval_answered", API, (OTHER, "Approval Answered"), INFORMATIONAL),
+    class("connection_permitted", NETWORK, (1, "Open"), INFORMATIONAL),
+    class("connection_denied", NETWORK, (5, "Refuse"), MEDIUM),
+    class("connection_ended", NETWORK, (2, "Close"), INFORMATIONAL),
     class("file_read", FILE, (2, "Read"), INFORMATIONAL),
     class("file_written", FILE, (3, "Update"), INFORMATIONAL),
     class("limit_struck", FINDING, (1, "Create"), MEDIUM),
@@ -116,6 +120,7 @@ fn category_name(uid: u64) -> &'static str {
         1 => "System Activity",
         2 => "Findings",
         3 => "Identity & Access Management",
+        4 => "Network Activity",
         6 => "Application Activity",
         _ => "Uncategorized",
     }
@@ -213,6 +218,7 @@ fn particulars(record: &Record, class: &Class) -> Vec<(&'static str, Json)> {
             ]
         }
         ENTITY => vec![("entity", entity(record))],
+        NETWORK => network(record, session),
         LIFECYCLE => {
             let tier = record.detail.get("tier").or(record.detail.get("to")).and_then(Json::as_str).unwrap_or("none");
             vec![("app", json!({"name": format!("ringfence {tier}"), "vendor_name": "Ringfence", "uid": session}))]
@@ -220,6 +226,20 @@ fn particulars(record: &Record, class: &Class) -> Vec<(&'static str, Json)> {
         API => vec![("api", api(record)), ("src_endpoint", json!({"name": "cell", "uid": session}))],
         _ => Vec::new(),
     }
+}
+
+fn network(record: &Record, session: &str) -> Vec<(&'static str, Json)> {
+    let detail = |name: &str| record.detail.get(name).filter(|value| !value.is_null()).cloned();
+    let to = json!({"hostname": detail("host"), "port": detail("port"), "ip": detail("address")});
+    let mut found = vec![
+        ("src_endpoint", json!({"name": "cell", "uid": session})),
+        ("dst_endpoint", without_nulls(to)),
+        ("connection_info", json!({"uid": detail("connection"), "direction": "Outbound", "direction_id": 2})),
+    ];
+    if let (Some(up), Some(down)) = (detail("bytes_up"), detail("bytes_down")) {
+        found.push(("traffic", json!({"bytes_out": up, "bytes_in": down})));
+    }
+    found
 }
 
 fn process(record: &Record) -> Json {

@@ -127,7 +127,7 @@ impl From<RunError> for Fault {
         let fault = Self::new(Code::of_run(&error), &error);
         match &error {
             RunError::Tier(tier) => fault.hint_of(tier),
-            RunError::Audit(_) | RunError::File(_) | RunError::Mount(_) => fault,
+            RunError::Audit(_) | RunError::File(_) | RunError::Mount(_) | RunError::Network(_) => fault,
         }
     }
 }

@@ -103,7 +103,8 @@ fn params(names: Vec<String>, common: &str) -> Result<CertificateParams, rcgen::
     Ok(params)
 }
 
-fn pem(certificate: &CertificateDer<'_>) -> String {
+/// The certificate as text.
+pub(crate) fn pem(certificate: &CertificateDer<'_>) -> String {
     let text = STANDARD.encode(certificate);
     let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
     for (count, letter) in text.chars().enumerate() {

@@ -14,9 +14,9 @@ use hyper::Response;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -25,7 +25,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::limits::Limits;
-use crate::proxy::Roots;
 use crate::refusal::Refusal;
 use crate::stream::{Guarded, Meter};
 use crate::target::{Host, Target};
@@ -85,24 +84,6 @@ pub(crate) async fn secure(
     };
     let handshake = TlsConnector::from(config).connect(name, line);
     timeout(limits.connect_time, handshake).await.ok().and_then(Result::ok).ok_or_else(refusal)
-}
-
-/// The guest's side of verification: whom the proxy trusts upstream.
-pub(crate) fn trust(roots: &Roots) -> Option<Arc<ClientConfig>> {
-    let mut store = RootCertStore::empty();
-    match roots {
-        Roots::Platform => store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
-        Roots::Pem(pem) => {
-            store.add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok))
-        }
-    };
-    if store.is_empty() {
-        return None;
-    }
-    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().ok()?;
-    let mut config = builder.with_root_certificates(store).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Some(Arc::new(config))
 }
 
 /// The guest's body on its way out, which keeps in mind whether it broke.

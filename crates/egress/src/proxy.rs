@@ -2,37 +2,34 @@
 //!
 //! Answers to: the code that opens a cell. Must not: outlive it: dropping a serving future ends every connection.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::{fmt, io};
+use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use ringfence_policy::NetworkRule;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
 
 use crate::authority::Authority;
-use crate::dial;
 use crate::event::{Event, Step, Unrecorded, Watch};
 use crate::exchange::{Exchange, Scope};
 use crate::limits::{Hooks, Limits, Traffic};
+use crate::listen::{Listen, Serving};
 use crate::refusal::Refusal;
 use crate::resolve::Resolve;
+use crate::roots::{self, Roots};
 use crate::rules::Rules;
 use crate::secret::{BoundSecret, Prepared};
 use crate::stream::{Guarded, Meter, Totals};
 use crate::tunnel;
 
-/// Whom the proxy trusts where it opens TLS.
-#[derive(Debug, Clone)]
-pub enum Roots {
-    /// The host's own store.
-    Platform,
-    /// These certificates only, in PEM.
-    Pem(String),
-}
+/// Before a listener that failed is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the proxy needs from the code around it.
 #[derive(Clone)]
@@ -93,7 +90,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// The configuration of verified TLS to hosts; nothing where the host trusts nobody.
     pub(crate) fn trust(&self) -> Option<Arc<ClientConfig>> {
-        self.trust.get_or_init(|| dial::trust(&self.outside.roots)).clone()
+        self.trust.get_or_init(|| roots::trust(&self.outside.roots)).clone()
     }
     pub(crate) fn meter(&self) -> Arc<Meter> {
         Meter::new(Arc::clone(&self.totals), Arc::clone(&self.outside.hooks))
@@ -137,29 +134,52 @@ impl Proxy {
         self.shared.authority.as_ref().map(Authority::pem)
     }
 
+    /// All that programs in the cell are to trust, in PEM: the session's own authority where a rule needs TLS to be
+    /// opened, and whom the proxy trusts where a tunnel is not looked into.
+    pub fn trusted_pem(&self) -> String {
+        let mut pem = self.ca_pem().unwrap_or_default().to_owned();
+        if self.shared.rules.has_tunnels() {
+            pem.push_str(&roots::pem(&self.shared.outside.roots));
+        }
+        pem
+    }
+
     /// All bytes so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.totals.read()
     }
 
-    /// Serves all connections to the listener, until the future is dropped or the listener fails.
-    pub async fn serve(&self, listener: UnixListener) -> io::Result<()> {
-        let mut tasks = JoinSet::new();
+    /// Serves all connections to the listener, until the future is dropped.
+    pub async fn serve(&self, listener: impl Listen) {
+        // WHY: all in one future, so that dropping it ends them all, and tells their ends, before it returns.
+        let mut served = FuturesUnordered::new();
         loop {
-            let slots = Arc::clone(&self.shared.slots);
-            // One more than there may be waits here, and the rest in the listener's queue.
-            let slot = slots.acquire_owned().await.map_err(io::Error::other)?;
-            let (stream, _) = listener.accept().await?;
-            while tasks.try_join_next().is_some() {}
-            tasks.spawn(connection(Arc::clone(&self.shared), stream, slot));
+            tokio::select! {
+                Some((stream, slot)) = self.next(&listener) => {
+                    served.push(connection(Arc::clone(&self.shared), stream, slot));
+                }
+                Some(()) = served.next(), if !served.is_empty() => {}
+                else => return,
+            }
+        }
+    }
+
+    /// The next connection; what is more than there may be waits in the listener's queue.
+    async fn next<L: Listen>(&self, listener: &L) -> Option<(L::Stream, OwnedSemaphorePermit)> {
+        let slot = Arc::clone(&self.shared.slots).acquire_owned().await.ok()?;
+        loop {
+            match listener.accept().await {
+                Ok(stream) => return Some((stream, slot)),
+                // WHY: the connection was gone already, or the host is short of descriptors for a moment.
+                Err(_) => sleep(PAUSE).await,
+            }
         }
     }
 
     /// [`Proxy::serve`] in a task of its own, which ends with the returned value.
-    pub fn spawn(&self, listener: UnixListener) -> Serving {
+    pub fn spawn(&self, listener: impl Listen) -> Serving {
         let proxy = self.clone();
-        let task = tokio::spawn(async move { drop(proxy.serve(listener).await) });
-        Serving(task.abort_handle())
+        Serving::spawn(async move { proxy.serve(listener).await })
     }
 
     /// Serves one connection to its end; a connection too many is refused.
@@ -177,17 +197,6 @@ impl Proxy {
                 drop(stream.write_all(answer.as_bytes()).await);
             }
         }
-    }
-}
-
-/// Serves until it is dropped.
-#[derive(Debug)]
-#[must_use = "dropping it ends the serving"]
-pub struct Serving(AbortHandle);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

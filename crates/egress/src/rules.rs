@@ -68,6 +68,11 @@ impl Rules {
         !self.secrets.is_empty() || !self.rules.iter().all(is_opaque)
     }
 
+    /// Whether any rule lets a tunnel through that nobody looks into.
+    pub(crate) fn has_tunnels(&self) -> bool {
+        self.rules.iter().any(is_opaque)
+    }
+
     /// How the target may be reached at all.
     pub(crate) fn reach(&self, target: &Target) -> Result<Reach, Refusal> {
         let mut named = self.naming(target);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_egress::{BoundSecret, Limits, Outside, Proxy, PublicOnly, Roots, SetupError, SystemResolver};
-use support::{Host, Loopback, Setting, Stage, ask, ok, open, rest, secret, tls, until};
+use support::{Host, Loopback, Setting, Stage, ask, ok, open, rest, rule, secret, tls, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -200,6 +200,37 @@ async fn dropping_the_proxy_ends_every_connection() {
     while watch.upgrade().is_some() {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn every_end_is_told_before_the_drop_returns() {
+    let host = TcpListener::bind((support::LOOPBACK, 0)).await.unwrap();
+    let stage = Stage::of(vec![open("a.test", host.local_addr().unwrap().port())]);
+    let inside = TcpListener::bind((support::LOOPBACK, 0)).await.unwrap();
+    let address = inside.local_addr().unwrap();
+    let serving = stage.proxy.spawn(inside);
+    let mut guest = TcpStream::connect(address).await.unwrap();
+    guest.write_all(get(host.local_addr().unwrap().port()).as_bytes()).await.unwrap();
+    let (mut reached, _) = host.accept().await.unwrap();
+    until(&mut reached, "\r\n\r\n").await.unwrap();
+    drop(serving);
+    assert_eq!(stage.recorder.lines(), ["allowed: GET a.test/", "ended: GET a.test/"]);
+    assert_eq!(rest(&mut guest).await, "");
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn what_is_trusted_fits_what_is_opened() {
+    let host = tls::authority().pem.clone();
+    let check = |rules: Vec<ringfence_policy::NetworkRule>, own: bool, hosts: bool| {
+        let stage = Stage::of(rules);
+        let trusted = stage.proxy.trusted_pem();
+        let ca = stage.proxy.ca_pem().unwrap_or("none");
+        assert_eq!((trusted.contains(ca), trusted.contains(&host)), (own, hosts));
+    };
+    check(vec![open("a.test", 443)], false, true);
+    check(vec![rule("a.test", &[443], &["GET"], &["/*"])], true, false);
+    check(vec![rule("a.test", &[443], &["GET"], &["/*"]), open("b.test", 443)], true, true);
 }
 
 #[tokio::test]

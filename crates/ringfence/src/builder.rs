@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringfence_audit::{AuditError, Keypair, Log, LogOptions, MemorySink};
-use ringfence_session::{Parts, SnapshotKey};
+use ringfence_session::{Outbound, Parts, SnapshotKey};
 use ringfence_tier::Tier;
 use ringfence_tier_embedded::{Config, Embedded};
 use ringfence_tier_process::ProcessTier;
@@ -42,6 +42,7 @@ pub struct Builder {
     snapshot_key: Option<[u8; 32]>,
     tiers: Vec<Arc<dyn Tier>>,
     warm_up: Vec<Interpreter>,
+    outbound: Outbound,
 }
 
 impl Default for Builder {
@@ -53,6 +54,7 @@ impl Default for Builder {
             snapshot_key: None,
             tiers: Vec::new(),
             warm_up: Vec::new(),
+            outbound: Outbound::default(),
         }
     }
 }
@@ -113,6 +115,14 @@ impl Builder {
         self
     }
 
+    /// How sessions reach the hosts that their policies allow: the resolver, the addresses that may be reached at all,
+    /// and whom to trust. Where nothing is said, the host's own resolver and certificates, and public addresses only.
+    #[must_use]
+    pub fn outbound(mut self, outbound: Outbound) -> Self {
+        self.outbound = outbound;
+        self
+    }
+
     /// One more tier, beside those of this build.
     #[must_use]
     pub fn tier(mut self, tier: Arc<dyn Tier>) -> Self {
@@ -136,7 +146,7 @@ impl Builder {
         let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded), Arc::new(ProcessTier::new(self.process))];
         tiers.extend(self.tiers);
         let parts = Parts { tiers, log: Arc::new(log), snapshot_key: SnapshotKey::new(key) };
-        Ok(Engine::new(ringfence_session::Engine::new(parts)))
+        Ok(Engine::new(ringfence_session::Engine::with_outbound(parts, self.outbound)))
     }
 }
 

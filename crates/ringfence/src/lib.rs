@@ -28,7 +28,7 @@ pub use facade::{Engine, Progress, Session, SessionBuilder};
 pub use ringfence_bridge::{ApprovalRequest, Approve, HostError, HostFunction, Permitted, Verdict, typed, typed_async};
 pub use ringfence_guest::sys::CountingAllocator;
 pub use ringfence_policy::{LimitOverrides, Policy, PolicyErrors};
-pub use ringfence_session::{Handle, Killing, Paused, RunError, SessionError, Target};
+pub use ringfence_session::{Handle, Killing, Outbound, Paused, RunError, SessionError, Target};
 pub use ringfence_types::*;
 
 #[cfg(feature = "cli")]
@@ -37,6 +37,9 @@ pub use root::root;
 /// The control socket, for programs whose sessions `ringfence ps` and `ringfence kill` are to reach.
 #[cfg(feature = "cli")]
 pub use ringfence_cli::control;
+
+/// The egress proxy's own types, for an [`Outbound`] that decides on names, addresses and certificates itself.
+pub use ringfence_egress as egress;
 
 /// The engine below the facade, for front doors.
 pub use ringfence_session as engine;

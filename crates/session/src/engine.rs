@@ -16,6 +16,7 @@ use crate::choose::{Choice, Reach, Wish, choose};
 use crate::error::SessionError;
 use crate::idle::Resting;
 use crate::kill::{Killing, Running, Table, Target};
+use crate::network::Outbound;
 use crate::seal::{self, SnapshotKey};
 use crate::session::{Opening, Session};
 
@@ -71,14 +72,20 @@ pub(crate) struct Shared {
     pub(crate) key: SnapshotKey,
     pub(crate) table: Table,
     pub(crate) resting: Resting,
+    pub(crate) outbound: Outbound,
 }
 
 impl Engine {
-    /// An engine of these parts.
+    /// An engine of these parts, whose sessions reach public addresses where their policies allow any.
     pub fn new(parts: Parts) -> Self {
+        Self::with_outbound(parts, Outbound::default())
+    }
+
+    /// An engine of these parts, whose sessions reach hosts as `outbound` says.
+    pub fn with_outbound(parts: Parts, outbound: Outbound) -> Self {
         let host = Host { log: parts.log, rates: Rates::default(), holds: Holds::default() };
         let (table, resting) = (Table::default(), Resting::default());
-        Self(Arc::new(Shared { tiers: parts.tiers, host, key: parts.snapshot_key, table, resting }))
+        Self(Arc::new(Shared { tiers: parts.tiers, host, key: parts.snapshot_key, table, resting, outbound }))
     }
 
     /// A session, where the policy grants one. Nothing is opened before the first snippet.

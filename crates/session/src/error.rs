@@ -9,6 +9,7 @@ use ringfence_tier::TierFault;
 use ringfence_types::FileFault;
 
 use crate::mounts::MountError;
+use crate::network::NetworkError;
 use crate::seal::SnapshotError;
 
 /// Why there is no session.
@@ -41,6 +42,9 @@ pub enum SessionError {
     /// A mount can't be put into the cell.
     #[error(transparent)]
     Mount(#[from] MountError),
+    /// A secret or the proxy is not to be had.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// The session has ended.
     #[error("the session has ended: {0}; open a new one")]
     Ended(String),
@@ -64,6 +68,9 @@ pub enum RunError {
     /// A mount can't be put into the cell: nothing of the run began, and the session stays.
     #[error(transparent)]
     Mount(#[from] MountError),
+    /// A secret or the proxy is not to be had: nothing of the run began, and the session stays.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
 }
 
 impl From<BridgeFault> for RunError {
@@ -80,6 +87,7 @@ impl From<RunError> for SessionError {
             RunError::Tier(fault) => Self::Tier(fault),
             RunError::File(fault) => Self::File(fault),
             RunError::Mount(error) => Self::Mount(error),
+            RunError::Network(error) => Self::Network(error),
         }
     }
 }

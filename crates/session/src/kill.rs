@@ -189,6 +189,11 @@ impl Table {
         });
     }
 
+    /// Which run of the session is under way.
+    pub fn run(&self, session: &SessionId) -> Option<RunId> {
+        locked(&self.0).get(session)?.run.clone()
+    }
+
     /// Says where it runs.
     pub fn set_tier(&self, session: &SessionId, tier: TierName) {
         self.change(session, |entry| entry.tier = Some(tier));

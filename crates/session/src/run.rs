@@ -221,6 +221,7 @@ impl<'a> Run<'a> {
             }
             SessionError::File(fault) => RunError::File(fault).into(),
             SessionError::Mount(error) => RunError::Mount(error).into(),
+            SessionError::Network(error) => RunError::Network(error).into(),
             SessionError::Audit(error) => RunError::Audit(error).into(),
             _ if self.session.switch.is_killed() => self.killed().into(),
             other => End::Crashed(other.to_string()).into(),

@@ -9,6 +9,7 @@ use ringfence_analysis::Program;
 use ringfence_audit::event::{Killed, SessionClosed, Snapshot, TierChosen};
 use ringfence_audit::{AuditError, Event, Scope, sha256_hex};
 use ringfence_bridge::Bridge;
+use ringfence_egress::Serving;
 use ringfence_policy::Grant;
 use ringfence_tier::{Cell, Event as CellEvent, Meter, Tier, TierFault, Turn};
 use ringfence_types::{
@@ -22,6 +23,7 @@ use crate::engine::{Engine, scope_of};
 use crate::error::{RunError, SessionError};
 use crate::kill::{KillSwitch, Killing};
 use crate::mounts;
+use crate::network::Network;
 use crate::opening;
 use crate::replay::History;
 use crate::run::{self, Paused, Watch};
@@ -63,6 +65,8 @@ pub(crate) struct Open {
     pub tier: TierName,
     pub engine: Option<Interpreter>,
     pub strength: Strength,
+    /// Its network, where it has one.
+    _serving: Option<Serving>,
 }
 
 /// How a session that can't go on came to its end.
@@ -306,17 +310,23 @@ impl Session {
     /// cell is left: a half-filled one is no place to run in.
     pub(crate) async fn open(&mut self, candidate: &Candidate) -> Result<(), SessionError> {
         self.open = None;
+        let network = Network::prepare(&self.engine, &self.grant)?;
         let Some(cell) = opening::open(candidate, &self.grant, &self.switch).await else { return Err(self.over()) };
-        let (cell, tier) = (cell?, candidate.tier.name());
+        let (mut cell, tier) = (cell?, candidate.tier.name());
         let enforced = cell.enforced().clone();
         self.switch.arm(cell.killer());
         self.engine.record(&self.scope, opening::record(tier, &enforced))?;
+        let serving = match network {
+            Some(network) => Some(network.serve(cell.as_mut(), tier).await?),
+            None => None,
+        };
         let mut open = Open {
             meter: cell.meter(),
             home: Arc::clone(&candidate.tier),
             tier,
             engine: candidate.engine,
             strength: enforced.strength,
+            _serving: serving,
             cell,
         };
         self.fill(&mut open).await?;

@@ -3,6 +3,7 @@
 //! Answers to: tests of `session`. Must not: make sense of a turn; it plays the next line whatever it is given.
 
 use std::collections::VecDeque;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub struct FakeTier {
     opening: Option<TierFault>,
     hangs: bool,
     lacks: Vec<String>,
+    way_out: Option<TcpListener>,
     trace: Trace,
 }
 
@@ -70,6 +72,7 @@ impl FakeTier {
             opening: None,
             hangs: false,
             lacks: Vec::new(),
+            way_out: None,
             trace: trace.clone(),
         }
     }
@@ -104,6 +107,12 @@ impl FakeTier {
     pub fn lacking(mut self, package: &str) -> Self {
         self.lacks.push(package.to_owned());
         self
+    }
+
+    /// The same tier, whose cells all lead out by this listener.
+    #[must_use]
+    pub fn leading_out(self, way_out: TcpListener) -> Self {
+        Self { way_out: Some(way_out), ..self }
     }
 
     fn script(&self, engine: Option<Engine>) -> VecDeque<Reply> {
@@ -153,6 +162,7 @@ impl Tier for FakeTier {
                 tier: self.capabilities.tier,
                 script: self.script(engine),
                 enforcement: Enforcement { strength, lines: Vec::new() },
+                way_out: self.way_out.as_ref().and_then(|listener| listener.try_clone().ok()),
                 trace: self.trace.clone(),
                 killed: Arc::default(),
                 busy: Arc::default(),
@@ -172,6 +182,7 @@ struct FakeCell {
     tier: TierName,
     script: VecDeque<Reply>,
     enforcement: Enforcement,
+    way_out: Option<TcpListener>,
     trace: Trace,
     killed: Arc<Killed>,
     /// Processor time in microseconds.
@@ -234,6 +245,11 @@ impl Cell for FakeCell {
             }
             Err(TierFault::Killed { tier })
         })
+    }
+
+    fn way_out(&mut self, _: String) -> Boxed<'_, Result<Option<TcpListener>, TierFault>> {
+        let way_out = self.way_out.take();
+        Box::pin(async { Ok(way_out) })
     }
 
     fn enforced(&self) -> &Enforcement {

@@ -5,7 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use ringfence_worker::{Frames, Gone, Process, Refill, Taken, readable};
 
 use crate::group::Group;
 use crate::jail::Ready;
+use crate::way_out;
 
 const TIER: TierName = TierName::Process;
 
@@ -51,6 +53,8 @@ pub struct ProcessCell {
     outputs: [Output; 2],
     inside: Arc<Inside>,
     enforcement: Enforcement,
+    /// Until the way out was opened.
+    line: Option<OwnedFd>,
     /// The next session is forked when this one is gone.
     _refill: Refill,
 }
@@ -58,13 +62,14 @@ pub struct ProcessCell {
 impl ProcessCell {
     /// Takes a session that is ready.
     pub fn open(ready: Ready, refill: Refill, setup: &Setup, enforcement: Enforcement) -> Self {
-        let Ready { socket, outputs: [out, err], place, interpreter, group } = ready;
+        let Ready { socket, outputs: [out, err], place, interpreter, group, line } = ready;
         let inside = Inside { place, interpreter, group, memory: setup.memory };
         Self {
             frames: Frames::new(TIER, socket, setup),
             outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],
             inside: Arc::new(inside),
             enforcement,
+            line,
             _refill: refill,
         }
     }
@@ -161,9 +166,22 @@ impl Output {
     }
 }
 
+impl ProcessCell {
+    async fn open_way_out(&mut self, trusted: String) -> Result<Option<TcpListener>, TierFault> {
+        let Some(line) = self.line.take() else { return Ok(None) };
+        let asked = tokio::task::spawn_blocking(move || way_out::open(line, &trusted)).await;
+        let opened = asked.unwrap_or_else(|error| Err(io::Error::other(error)));
+        opened.map(Some).map_err(|error| TierFault::Open { tier: TIER, why: format!("no way out: {error}") })
+    }
+}
+
 impl Cell for ProcessCell {
     fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>> {
         Box::pin(self.next(turn))
+    }
+
+    fn way_out(&mut self, trusted: String) -> Boxed<'_, Result<Option<TcpListener>, TierFault>> {
+        Box::pin(self.open_way_out(trusted))
     }
 
     fn enforced(&self) -> &Enforcement {

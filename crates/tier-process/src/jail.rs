@@ -36,6 +36,8 @@ pub struct Ready {
     pub interpreter: Process,
     /// Its control group, where there are any.
     pub group: Option<Group>,
+    /// Where its place waits to be asked for the way out; `None` where there is no network.
+    pub line: Option<OwnedFd>,
 }
 
 /// Why a jail or a session in it could not be made: one line, from the init or the kernel.
@@ -91,7 +93,7 @@ impl Jail {
         let Message { bytes, descriptors } = self.control()?.receive()?;
         let mut handles = descriptors.into_iter();
         let (Some(place), Some(interpreter)) = (handles.next(), handles.next()) else { return Err(told(&bytes)) };
-        let (place, interpreter) = (process(place)?, process(interpreter)?);
+        let (place, interpreter, line) = (process(place)?, process(interpreter)?, handles.next());
         let group = groups.make()?;
         match &group {
             Some(group) => group.add(interpreter.pid())?,
@@ -101,7 +103,7 @@ impl Jail {
                 interpreter.limit_address_space(usual.saturating_add(groups.bounds().memory).saturating_add(SLACK));
             }
         }
-        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group })
+        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group, line })
     }
 }
 

@@ -5,9 +5,10 @@
 use std::path::Path;
 
 use ringfence_policy::{Grant, MountMode};
-use ringfence_wire::jail::{Node, Plan, SessionPlan, Users};
+use ringfence_wire::jail::{EGRESS, Node, Plan, SessionPlan, Users};
 
 use crate::interpreter::Interpreter;
+use crate::way_out;
 
 /// Folders of the host that programs need: a system's libraries and tools.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
@@ -45,7 +46,7 @@ pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
         users: if is_root { Users::Range { first, count: BLOCK } } else { Users::Own },
         root: root(grant, interpreter),
         program: interpreter.executable.clone(),
-        environment: environment(interpreter),
+        environment: environment(grant, interpreter),
         preload: preload(grant, interpreter),
         session: session(grant),
     }
@@ -57,6 +58,7 @@ fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {
     let there = |path: String| Path::new(&path).exists().then_some(path);
     nodes.extend(SETTINGS.iter().filter_map(|name| there(format!("/etc/{name}"))).map(seen));
     nodes.extend(written());
+    nodes.extend(grant.needs().network.then(|| Node::Folder { at: EGRESS.to_owned() }));
     nodes.extend(DEVICES.iter().map(|name| format!("/dev/{name}")).map(|path| Node::Bind {
         host: path.clone(),
         at: path,
@@ -105,10 +107,10 @@ fn written() -> Vec<Node> {
     ]
 }
 
-fn environment(interpreter: &Interpreter) -> Vec<(String, String)> {
+fn environment(grant: &Grant, interpreter: &Interpreter) -> Vec<(String, String)> {
     let bin = Path::new(&interpreter.executable).parent().map_or_else(String::new, |bin| format!("{}:", bin.display()));
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    vec![
+    let mut all = vec![
         set("PATH", &format!("{bin}/usr/local/bin:/usr/bin:/bin")),
         set("HOME", "/tmp"),
         set("LANG", "C.UTF-8"),
@@ -120,7 +122,11 @@ fn environment(interpreter: &Interpreter) -> Vec<(String, String)> {
         set("OMP_NUM_THREADS", "1"),
         set("MKL_NUM_THREADS", "1"),
         set("NUMEXPR_NUM_THREADS", "1"),
-    ]
+    ];
+    if grant.needs().network {
+        all.extend(way_out::environment());
+    }
+    all
 }
 
 fn preload(grant: &Grant, interpreter: &Interpreter) -> Vec<String> {
@@ -152,5 +158,6 @@ fn session(grant: &Grant) -> SessionPlan {
         ],
         writable,
         exec: true,
+        network: grant.needs().network.then_some(way_out::PORT),
     }
 }

@@ -10,6 +10,7 @@ mod fault;
 
 use std::fmt;
 use std::future::Future;
+use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +72,14 @@ pub trait Cell: Send {
     /// | `Restore` of a run | as `Feed` |
     /// | `Files` | `Filed`, `Unsupported`: the cell goes on |
     fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>>;
+
+    /// Opens the cell's way out, once, before its first turn: whatever its programs send to their proxy comes in at this
+    /// listener, which no process of the cell holds, and `trusted`, certificates in PEM, is what they trust. `None`: it
+    /// has none, and no other way to anywhere either. Asked where the grant has some network, and the tier
+    /// [`Capabilities::network`].
+    fn way_out(&mut self, _trusted: String) -> Boxed<'_, Result<Option<TcpListener>, TierFault>> {
+        Box::pin(async { Ok(None) })
+    }
 
     /// What really holds here, line by line.
     fn enforced(&self) -> &Enforcement;

@@ -13,6 +13,12 @@ pub const GREETING: &[u8] = b"ringfence jail 1";
 /// Where the guest's driver lies in the jail.
 pub const DRIVER: &str = "/run/ringfence";
 
+/// Where a session with a network finds what it is told about it.
+pub const EGRESS: &str = "/run/egress";
+
+/// The certificates that its programs trust.
+pub const TRUSTED: &str = "/run/egress/trusted.pem";
+
 /// A whole jail: one root, one interpreter, and as many sessions of one tenant under one policy as are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -94,4 +100,6 @@ pub struct SessionPlan {
     pub writable: Vec<String>,
     /// Whether programs may be started.
     pub exec: bool,
+    /// The port of its own loopback that leads to the host's proxy; `None`: there is no network.
+    pub network: Option<u16>,
 }

@@ -32,6 +32,13 @@ pub struct Message {
     pub descriptors: Vec<OwnedFd>,
 }
 
+impl From<OwnedFd> for Control {
+    /// The host's end of a socket that was made elsewhere.
+    fn from(ours: OwnedFd) -> Self {
+        Self(ours)
+    }
+}
+
 impl Control {
     /// A new socket: the host's end, and the one to be given away.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {

@@ -52,10 +52,14 @@ fn every_event_is_read_back_shown_and_exported() {
     assert_eq!(read[1..read.len() - 1], events());
     let key: PublicKey = key_text().parse().expect("key");
     let report = verify_against(text.as_bytes(), Against { key: Some(key), head: sink.head() }).expect("read");
-    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Intact, "intact: 24 records, closed"));
+    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Intact, "intact: 27 records, closed"));
     for record in &records {
         check_ocsf(&to_ocsf(record, "host-1"), record);
     }
+    let ended = records.iter().find(|record| record.event == "connection_ended").expect("it is there");
+    let ended = to_ocsf(ended, "host-1");
+    assert_eq!(ended["traffic"], serde_json::json!({"bytes_in": 7, "bytes_out": 5}));
+    assert_eq!(ended["dst_endpoint"], serde_json::json!({"hostname": "api.example.com", "port": 443}));
     let view: Vec<String> = records.iter().map(render).collect();
     let denied = concat!(
         "     9 2026-01-01T00:00:00.001Z local    DENIED  call_denied [run_02020202020202020202020202020202] call=2 ",
@@ -79,6 +83,7 @@ fn check_ocsf(event: &serde_json::Value, record: &Record) {
         2004 => &["finding_info"],
         3003 => &["user", "privileges"],
         3004 => &["entity"],
+        4001 => &["src_endpoint", "dst_endpoint", "connection_info"],
         6002 => &["app"],
         6003 => &["api", "actor", "src_endpoint"],
         other => panic!("class {other}"),

@@ -42,6 +42,13 @@ pub fn events() -> Vec<Event> {
     let arguments = json!({"city": "Oslo", "days": 3});
     let snapshot = Snapshot { sha256: "ab".repeat(32), bytes: 9 };
     let file = FileAccess { path: "/data/a.csv".to_owned(), bytes: 5, refused: None };
+    let to = Connection {
+        connection: 1,
+        host: "api.example.com".to_owned(),
+        port: Some(443),
+        method: Some("GET".to_owned()),
+        path: Some("/v1/x".to_owned()),
+    };
     let hold = Hold { target: "tenant:local".to_owned(), by: "kill".to_owned(), reason: None };
     vec![
         Event::Granted(Box::new(Granted {
@@ -104,6 +111,14 @@ pub fn events() -> Vec<Event> {
             by: None,
             reason: reason.clone(),
         }),
+        Event::ConnectionPermitted(ConnectionPermitted {
+            to: to.clone(),
+            rule: Some("network.allow[0]".to_owned()),
+            secrets: vec!["example_key".to_owned()],
+            address: Some("93.184.216.34".to_owned()),
+        }),
+        Event::ConnectionDenied(ConnectionDenied { to: to.clone(), reason: "policy does not allow it".to_owned() }),
+        Event::ConnectionEnded(ConnectionEnded { to, bytes_up: 5, bytes_down: 7, duration_us: 42, fault: None }),
         Event::FileRead(file.clone()),
         Event::FileWritten(FileAccess { refused: Some("read only".to_owned()), ..file }),
         Event::LimitStruck(LimitHit { kind: LimitKind::Wall, allowed: 1000, reached: 1001 }),

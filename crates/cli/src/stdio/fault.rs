@@ -85,7 +85,7 @@ impl From<RunError> for Fault {
         let fault = Self::new(Code::of_run(&error), error.to_string());
         match &error {
             RunError::Tier(tier) => fault.hint_of(tier),
-            RunError::Audit(_) | RunError::File(_) | RunError::Mount(_) => fault,
+            RunError::Audit(_) | RunError::File(_) | RunError::Mount(_) | RunError::Network(_) => fault,
         }
     }
 }

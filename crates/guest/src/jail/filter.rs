@@ -248,6 +248,12 @@ const SETTING_UP: &[i64] = &[
 
 /// Kinds of socket: local, and the internet's in a namespace that has none. Not `AF_VSOCK`, which no namespace holds.
 const SOCKETS: &[u64] = &[1, 2, 10];
+const LOCAL: u64 = 1;
+const INTERNET: &[u64] = &[2, 10];
+const STREAM: u64 = 1;
+const TCP: u64 = 6;
+/// What of a socket's type is not a flag.
+const SOCKET_KIND: u64 = 0xf;
 /// Questions about descriptors, and making them blocking or inherited. Not what types into a terminal.
 const IOCTLS: &[u64] = &[0x5401, 0x540f, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 /// The signal at a parent's death, names, and questions.
@@ -263,16 +269,16 @@ pub struct Filters {
     pub session: Vec<BpfProgram>,
 }
 
-/// The filters; `exec`: whether programs may be started.
-pub fn filters(exec: bool) -> Result<Filters, Failed> {
-    build(exec).map_err(|error| Failed::new(format!("the system-call filter can't be made: {error}")))
+/// The filters; `exec`: whether programs may be started, `network`: whether there is a network that leads somewhere.
+pub fn filters(exec: bool, network: bool) -> Result<Filters, Failed> {
+    build(exec, network).map_err(|error| Failed::new(format!("the system-call filter can't be made: {error}")))
 }
 
-fn build(exec: bool) -> Result<Filters, BackendError> {
+fn build(exec: bool, network: bool) -> Result<Filters, BackendError> {
     let mut allowed: Rules = ALLOWED.iter().chain(OLDER).chain(EXEC).map(|call| (*call, Vec::new())).collect();
     let no_namespaces = condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NEW_NAMESPACES), 0)?;
     allowed.insert(libc::SYS_clone, vec![SeccompRule::new(vec![no_namespaces])?]);
-    allowed.insert(libc::SYS_socket, one_of(0, SOCKETS)?);
+    allowed.insert(libc::SYS_socket, if network { streams()? } else { one_of(0, SOCKETS)? });
     allowed.insert(libc::SYS_socketpair, one_of(0, &[1])?);
     allowed.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
     let question = condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0xffff_ffff)?;
@@ -291,6 +297,20 @@ fn build(exec: bool) -> Result<Filters, BackendError> {
     }
     taken.insert(libc::SYS_prctl, vec![none_of(0, PRCTLS)?]);
     Ok(Filters { zygote: vec![missing, list], session: vec![refuse(taken, libc::EPERM)?] })
+}
+
+/// Where loopback is up: local sockets, and TCP. No datagrams, hence no names and no tunnel through them; no raw
+/// packets, and no other protocol of the internet's.
+fn streams() -> Result<Vec<SeccompRule>, BackendError> {
+    let mut rules = one_of(0, &[LOCAL])?;
+    for (family, protocol) in INTERNET.iter().flat_map(|family| [(*family, 0), (*family, TCP)]) {
+        rules.push(SeccompRule::new(vec![
+            condition(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family)?,
+            condition(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(SOCKET_KIND), STREAM)?,
+            condition(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, protocol)?,
+        ])?);
+    }
+    Ok(rules)
 }
 
 fn arch() -> Result<TargetArch, BackendError> {

@@ -22,7 +22,7 @@ use seccompiler::apply_filter;
 
 use super::filter::{Filters, bytes_of, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, sys};
+use super::{Failed, Step, network, sys};
 use crate::cpython;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
@@ -157,13 +157,24 @@ fn all_nodes(plan: &Plan) -> Vec<Node> {
 struct Place {
     /// Whoever ends it ends all that is in it.
     process: OwnedFd,
-    /// Those of processes, mounts, and inter-process communication.
-    namespaces: [OwnedFd; 3],
+    /// Those of processes, mounts, inter-process communication, and of the network where it has its own.
+    namespaces: Vec<OwnedFd>,
+    /// Its line, where it has a network.
+    line: Option<OwnedFd>,
 }
+
+impl Place {
+    fn handles(&self) -> Vec<BorrowedFd<'_>> {
+        [&self.process].into_iter().chain(&self.namespaces).chain(&self.line).map(AsFd::as_fd).collect()
+    }
+}
+
+/// The most descriptors that are sent at once.
+const HANDLES: usize = 6;
 
 /// Sends a few words and these descriptors.
 fn send_with(socket: BorrowedFd<'_>, said: &[u8], descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -175,7 +186,7 @@ fn send_with(socket: BorrowedFd<'_>, said: &[u8], descriptors: &[BorrowedFd<'_>]
 /// What [`send_with`] sent.
 fn receive_with(socket: BorrowedFd<'_>) -> std::io::Result<(String, Vec<OwnedFd>)> {
     let mut said = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut buffers = [IoSliceMut::new(&mut said)];
     let count = recvmsg(socket, &mut buffers, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
@@ -202,7 +213,8 @@ impl<'a> Init<'a> {
         // Nobody inside needs user namespaces of his own. Where the file is hidden, the filter still refuses them.
         let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
         let own_processes = std::fs::File::open("/proc/self/ns/pid").step(|| "no process namespace".into())?.into();
-        Init { plan, filters: filters(plan.session.exec)?, own_processes }.run()
+        let filters = filters(plan.session.exec, plan.session.network.is_some())?;
+        Init { plan, filters, own_processes }.run()
     }
 
     fn run(&self) -> Result<Never, Failed> {
@@ -242,10 +254,7 @@ impl<'a> Init<'a> {
             end(0);
         }
         let _ = match ready.map_or_else(|| self.place(), Ok) {
-            Ok(Place { process, namespaces: [processes, mounts, ipc] }) => {
-                let handles = [&process, &processes, &mounts, &ipc].map(AsFd::as_fd);
-                send_with(zygote, b"place", &handles)
-            }
+            Ok(place) => send_with(zygote, b"place", &place.handles()),
             Err(failed) => send_with(zygote, failed.to_string().as_bytes(), &[]),
         };
     }
@@ -253,14 +262,21 @@ impl<'a> Init<'a> {
     /// A process that is process 1 of namespaces with a session's own mounts, and does nothing else.
     fn place(&self) -> Result<Place, Failed> {
         let (ours, theirs) = UnixStream::pair().step(|| "no socket".into())?;
+        let (line, place_end) = self.plan.session.network.map(|_| network::line()).transpose()?.unzip();
         sys::unshare(libc::CLONE_NEWPID).step(|| "a process namespace can't be made".into())?;
         match fork().step(|| "a place can't be forked".into())? {
             Forked::Child => {
                 let ready = self.become_place();
                 let _ = match &ready {
-                    Ok(namespaces) => send_with(theirs.as_fd(), b"ready", &namespaces.each_ref().map(AsFd::as_fd)),
+                    Ok((namespaces, _)) => {
+                        let handles: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
+                        send_with(theirs.as_fd(), b"ready", &handles)
+                    }
                     Err(failed) => send_with(theirs.as_fd(), failed.to_string().as_bytes(), &[]),
                 };
+                if let (Ok((_, Some(listener))), Some(line)) = (ready, place_end) {
+                    network::hand_over(line, listener);
+                }
                 let _ = sys::close_from(0);
                 sys::rest_for_ever()
             }
@@ -270,21 +286,24 @@ impl<'a> Init<'a> {
                     .step(|| "the own process namespace can't be joined again".into())?;
                 drop(theirs);
                 let (said, namespaces) = receive_with(ours.as_fd()).step(|| "a place is gone".into())?;
-                let namespaces = namespaces.try_into().map_err(|_| Failed::new(said))?;
-                Ok(Place { process, namespaces })
+                if namespaces.is_empty() { Err(Failed::new(said)) } else { Ok(Place { process, namespaces, line }) }
             }
         }
     }
 
-    /// Its namespaces, which others join by these: a session's own rules let nobody ask the kernel about the process.
-    fn become_place(&self) -> Result<[OwnedFd; 3], Failed> {
-        sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC)
+    /// Its namespaces, by which others join it, so that the process itself need not be open to anybody; and its
+    /// listener, where it has a network.
+    fn become_place(&self) -> Result<(Vec<OwnedFd>, Option<OwnedFd>), Failed> {
+        let port = self.plan.session.network;
+        sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | port.map_or(0, |_| libc::CLONE_NEWNET))
             .and_then(|()| sys::keep_mounts_private())
             .step(|| "namespaces can't be made".into())?;
         mount_session(&self.plan.session)?;
+        let listener = port.map(network::listener).transpose()?;
         let open = |name| std::fs::File::open(format!("/proc/self/ns/{name}")).map(OwnedFd::from);
         let open = |name| open(name).step(|| format!("the namespace `{name}` can't be opened"));
-        Ok([open("pid")?, open("mnt")?, open("ipc")?])
+        let names = ["pid", "mnt", "ipc"].into_iter().chain(port.map(|_| "net"));
+        Ok((names.map(open).collect::<Result<_, _>>()?, listener))
     }
 
     /// Becomes the interpreter. Gives back only why it could not.

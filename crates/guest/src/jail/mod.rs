@@ -6,6 +6,7 @@
 
 mod filter;
 mod init;
+mod network;
 mod root;
 mod sys;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use ringfence_wire::jail::Node;
+use ringfence_wire::jail::{EGRESS, Node};
 
 use super::{Failed, Step, sys};
 
@@ -134,6 +134,10 @@ pub fn mount_session(plan: &ringfence_wire::jail::SessionPlan) -> Result<(), Fai
         memory("/workspace", bytes, "0755")?;
     }
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    if plan.network.is_some() {
+        sys::mount(c"tmpfs", Path::new(EGRESS), flags, "size=8m,nr_inodes=4,mode=0755")
+            .step(|| format!("`{EGRESS}` can't be mounted"))?;
+    }
     sys::mount(c"proc", Path::new("/proc"), flags, "subset=pid,hidepid=invisible")
         .step(|| "`/proc` can't be mounted".into())
 }

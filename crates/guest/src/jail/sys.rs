@@ -135,6 +135,31 @@ pub fn close_from(first: u32) -> io::Result<()> {
     check(unsafe { libc::close_range(first, libc::c_uint::MAX, 0) }.into()).map(drop)
 }
 
+/// Keeps two descriptors, under the numbers 0 and 1, and closes every other.
+pub fn keep_two(first: OwnedFd, second: OwnedFd) -> io::Result<[OwnedFd; 2]> {
+    // WHY UNSAFE: closes descriptors that Rust objects may still believe they own, and takes two over by number.
+    // SAFETY: the caller never returns, so whatever else owns a descriptor is not dropped; both are open and neither is
+    // 0 or 1, which every process here has from its start. They are forgotten, so that nobody closes them twice.
+    unsafe {
+        check(libc::dup2(first.as_raw_fd(), 0).into())?;
+        check(libc::dup2(second.as_raw_fd(), 1).into())?;
+        std::mem::forget((first, second));
+        check(libc::close_range(2, libc::c_uint::MAX, 0).into())?;
+        Ok([OwnedFd::from_raw_fd(0), OwnedFd::from_raw_fd(1)])
+    }
+}
+
+/// Puts the loopback of this network namespace up; `socket` is any of the internet's kinds.
+pub fn put_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut name = [0; libc::IFNAMSIZ];
+    name.iter_mut().zip(b"lo").for_each(|(to, from)| *to = from.cast_signed());
+    let flags = libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
+    let request = libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags } };
+    // WHY UNSAFE: the call has no safe wrapper.
+    // SAFETY: `request` is on this stack and is what the call reads.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into()).map(drop)
+}
+
 /// Waits for ever. Children that end are reaped by the kernel.
 pub fn rest_for_ever() -> ! {
     // WHY UNSAFE: raw calls.

@@ -18,7 +18,7 @@ import sys
 CONTROL, PLACES, SESSION = 3, 4, 3
 GREETING = b"ringfence jail 1"
 
-NEW_NS, NEW_IPC, NEW_PID = 0x00020000, 0x08000000, 0x20000000
+NEW_NS, NEW_IPC, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x20000000, 0x40000000
 SET_DUMPABLE, SET_SECCOMP, CAPBSET_READ, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 4, 22, 23, 24, 28, 38
 FILTER = 2
 LOCKED_NO_ROOT = 0x2F  # no right comes from being user 0, and none is kept over a change of user; locked
@@ -31,6 +31,7 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 READ = EXECUTE | READ_FILE | READ_DIR
+CONNECT_TCP = 1 << 1
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -73,6 +74,8 @@ class Rules:
         self.fields = struct.pack("=QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
         self.size = ctypes.c_size_t(24 if version >= 6 else 16 if version >= 4 else 8)
         self.rules = [(path, struct.pack("=Q", rights & handled)) for path, rights in file_rules(plan)]
+        has_proxy = version >= 4 and plan["network"] is not None
+        self.proxy = struct.pack("=QQ", CONNECT_TCP, plan["network"]) if has_proxy else None
 
     def put_on(self):
         made = check(libc.syscall(CREATE_RULESET, self.fields, self.size, 0), "no landlock rules")
@@ -81,6 +84,8 @@ class Rules:
             rule = rights + opened.to_bytes(4, sys.byteorder)
             check(libc.syscall(ADD_RULE, made, 1, rule, 0), "no landlock rule")
             os.close(opened)
+        if self.proxy is not None:
+            check(libc.syscall(ADD_RULE, made, 2, self.proxy, 0), "no landlock rule for the proxy")
         check(libc.syscall(RESTRICT_SELF, made, 0), "landlock can't be put on")
         os.close(made)
 
@@ -137,6 +142,7 @@ class Session:
     def __init__(self, plan, filters, driver):
         self.lock = Lock(plan, filters)
         self.has_workspace = plan["workspace"] is not None
+        self.has_network = plan["network"] is not None
         self.driver = driver
 
     def run(self, place, descriptors, user):
@@ -151,7 +157,7 @@ class Session:
             os._exit(70)
 
     def enter(self, place, descriptors, user):
-        for namespace, kind in zip(place, (NEW_NS, NEW_IPC)):
+        for namespace, kind in zip(place, (NEW_NS, NEW_IPC, NEW_NET)):
             check(libc.setns(namespace, kind), "the place can't be entered")
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
@@ -177,14 +183,15 @@ class Zygote:
 
     def place(self):
         self.places.send(b"p")
-        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 4)
+        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 6)
         if not descriptors:
             raise Failed(said.decode("utf-8", "replace") or "the init is gone")
         return descriptors
 
     def fork(self, descriptors):
-        """A session in a place of its own: handles on the place and on the session."""
+        """A session in a place of its own: a handle on the place, the session's number, and the place's line if any."""
         place, processes, *inside = self.place()
+        inside, line = (inside[:3], inside[3:]) if self.session.has_network else (inside, [])
         user = FIRST_USER + self.forked % USERS if self.range else None
         self.forked += 1
         try:
@@ -196,7 +203,7 @@ class Zygote:
         finally:
             for number in (processes, *inside):
                 os.close(number)
-        return place, pid
+        return place, pid, line
 
     def serve(self):
         while True:
@@ -204,11 +211,11 @@ class Zygote:
             if not said:
                 os._exit(0)
             try:
-                place, pid = self.fork(descriptors)
-                session = os.pidfd_open(pid)
-                socket.send_fds(self.control, [b"forked"], [place, session])
-                os.close(place)
-                os.close(session)
+                place, pid, line = self.fork(descriptors)
+                made = [place, os.pidfd_open(pid), *line]
+                socket.send_fds(self.control, [b"forked"], made)
+                for number in made:
+                    os.close(number)
             except (Failed, OSError) as error:
                 self.control.send(f"a session can't be forked: {error}".encode()[:400])
             finally:

@@ -168,6 +168,17 @@ def _reseed_multiprocessing(module) -> None:
         config.pop("tempdir", None)
 
 
+def trust() -> None:
+    """Once the session's certificates are there: what was imported before any session made its context without them."""
+    file = os.environ.get("SSL_CERT_FILE")
+    context = getattr(sys.modules.get("aiohttp.connector"), "_SSL_CONTEXT_VERIFIED", None)
+    if file and context is not None:
+        try:
+            context.load_verify_locations(file)
+        except OSError:
+            return  # there are none: nobody is trusted
+
+
 def serve(fd: int) -> None:
     """Serves one session on the socket `fd`. Never returns: the process ends where the host is gone."""
     try:
@@ -187,6 +198,7 @@ def _serve(fd: int) -> None:
     kind, body = there.next_frame()
     if kind != wire.SETUP:
         raise Broken
+    trust()
     functions.declare(prepared.bridge, _functions(body), prepared.main)
     feed = prepared.runner.feed
     while True:
