@@ -333,6 +333,9 @@ pub struct RunStarted {
     pub engine: Option<String>,
     /// Names of the inputs.
     pub inputs: Vec<String>,
+    /// A command, not a program: what was named to be run. Its arguments count towards the hash and are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl RunStarted {
@@ -344,6 +347,20 @@ impl RunStarted {
             file: source.file.clone(),
             engine: source.engine.map(|engine| engine.as_str().to_owned()),
             inputs: source.inputs.iter().map(|(name, _)| name.clone()).collect(),
+            command: None,
+        }
+    }
+
+    /// What identifies this command: the hash is over its arguments, each with a NUL behind it.
+    pub fn of_command(command: &ringfence_types::Command) -> Self {
+        let text: String = command.arguments().iter().flat_map(|argument| [argument.as_str(), "\0"]).collect();
+        Self {
+            sha256: crate::chain::sha256_hex(text.as_bytes()),
+            bytes: text.len() as u64,
+            file: "command".to_owned(),
+            engine: None,
+            inputs: Vec::new(),
+            command: Some(command.program().to_owned()),
         }
     }
 }
@@ -482,6 +499,9 @@ pub struct RunClosed {
     pub limit: Option<LimitHit>,
     /// The exception's type, for `raised`.
     pub exception: Option<String>,
+    /// How a command ended; absent for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// One line for the other ends.
     pub reason: Option<String>,
 }

@@ -95,6 +95,10 @@ fn dispatch(root: &Root, command: Command, printer: &mut Printer) -> Result<u8, 
             *printer = Printer::new(args.session.raw);
             wait_for(commands::repl::repl(root, args, printer))
         }
+        Command::Exec(args) => {
+            *printer = Printer::new(args.raw);
+            wait_for(commands::exec::exec(root, args, printer))
+        }
         Command::Explain(args) => wait_for(commands::explain::explain(root, args, printer)),
         Command::Doctor(args) => wait_for(commands::doctor::doctor(root, args.json, printer)),
         Command::Ps(args) => commands::kill::ps(args.json, printer),

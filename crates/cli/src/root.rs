@@ -28,12 +28,14 @@ pub struct EngineOptions {
     pub warm: usize,
     /// Engines that are started at once, not at first need.
     pub warm_up: Vec<Interpreter>,
+    /// The CPython of the process tier, where a policy names none; `None`: the `python3` that is found.
+    pub python: Option<String>,
 }
 
 impl EngineOptions {
     /// An engine for one session whose log nobody reads.
     pub fn in_memory() -> Self {
-        Self { audit: None, snapshot_key: None, warm: 1, warm_up: Vec::new() }
+        Self { audit: None, snapshot_key: None, warm: 1, warm_up: Vec::new(), python: None }
     }
 }
 

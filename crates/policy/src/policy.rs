@@ -154,6 +154,14 @@ impl Policy {
         self.settled(faults.into_iter().collect())
     }
 
+    /// Gives sessions a private writable `/workspace` of this size, where they have none. Nothing of the host's is in it.
+    #[must_use]
+    pub fn with_workspace(mut self, quota: ByteSize) -> Self {
+        self.settings.filesystem.workspace.get_or_insert(quota);
+        self.rehash();
+        self
+    }
+
     /// Replaces the floor. A floor that no allowed tier can reach is refused.
     pub fn with_floor(mut self, floor: Strength) -> Result<Self, PolicyErrors> {
         self.settings.isolation.floor = floor;

@@ -136,7 +136,7 @@ impl Engine {
         let ask = Ask { tenant: request.tenant, session, functions: request.functions.specs() };
         let grant = request.policy.decide(&ask)?;
         let program = analyze(code).map_err(|fault| SessionError::Unsupported(fault.to_string()))?;
-        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine };
+        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine, command: false };
         Ok(choose(&self.0.tiers, wish, Reach::All).await)
     }
 

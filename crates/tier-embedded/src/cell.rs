@@ -35,6 +35,9 @@ impl EmbeddedCell {
     }
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
+        if let Turn::Exec(_) = turn {
+            return Ok(Event::Unsupported("commands".to_owned(), None));
+        }
         self.frames.give(turn);
         loop {
             match self.frames.take()? {

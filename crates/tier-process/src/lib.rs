@@ -4,6 +4,7 @@
 //! grant, hand a used session out again, or build a jail that is weaker than its plan.
 
 mod cell;
+mod errand;
 mod group;
 mod interpreter;
 mod jail;
@@ -123,6 +124,7 @@ fn capabilities() -> Capabilities {
         mounts_ro: true,
         mounts_rw: true,
         packages: true,
+        commands: true,
         mounts_bound: true,
         inner_limits: &INNER_LIMITS,
         ..Capabilities::closed(TierName::Process, 3, Strength::Process)

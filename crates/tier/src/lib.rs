@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use ringfence_policy::Grant;
 use ringfence_types::{
-    Call, CallId, Engine, FileOp, FileReply, GuestError, GuestException, LimitKind, MimeBundle, Source, Stream,
-    TierName, Value,
+    Call, CallId, Command, Engine, FileOp, FileReply, GuestError, GuestException, LimitKind, MimeBundle, Source,
+    Stream, TierName, Value,
 };
 
 pub use capability::{Capabilities, EngineInfo, InnerLimit, Probe};
@@ -70,6 +70,7 @@ pub trait Cell: Send {
     /// | `Restore` between snippets | `Restored`, `Unsupported`: the cell goes on |
     /// | `Restore` of a run | as `Feed` |
     /// | `Files` | `Filed`, `Unsupported`: the cell goes on |
+    /// | `Exec` | `Print`, and one end: `Exited`, `Limit`, `Unsupported`; given only where [`Capabilities::commands`] says so |
     fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>>;
 
     /// What really holds here, line by line.
@@ -87,6 +88,8 @@ pub trait Cell: Send {
 pub enum Turn {
     /// Run this snippet.
     Feed(Source),
+    /// Run this command, between snippets. A session's interpreter has no part in it.
+    Exec(Command),
     /// The answer to a call.
     Answer(CallId, Result<Value, GuestError>),
     /// Nothing new: go on to the next event.
@@ -116,6 +119,8 @@ pub enum Event {
     NoValue(String),
     /// The snippet raised.
     Raised(GuestException),
+    /// The command ended: its exit code, or 128 and the number of the signal that ended it.
+    Exited(i32),
     /// A limit struck inside the cell, and what was reached. Only one of [`Capabilities::inner_limits`], which also says
     /// whether the cell is gone.
     Limit(LimitKind, u64),

@@ -113,6 +113,7 @@ pub fn events() -> Vec<Event> {
         Event::HoldSet(hold.clone()),
         Event::HoldReleased(hold),
         Event::RunClosed(RunClosed {
+            exit_code: None,
             status: Status::Limited,
             usage: Usage::default(),
             limit: Some(LimitHit { kind: LimitKind::Wall, allowed: 1000, reached: 1001 }),

@@ -4,6 +4,7 @@
 
 pub mod audit;
 pub mod doctor;
+pub mod exec;
 pub mod explain;
 pub mod kill;
 pub mod policy;

@@ -131,6 +131,7 @@ impl FakeCell {
                 self.count = state[0];
                 Ok(Event::Restored)
             }
+            Turn::Exec(_) => Ok(Event::Exited(0)),
             Turn::Files(op) => Ok(Event::Filed(self.file(op))),
         }
     }

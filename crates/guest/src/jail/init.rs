@@ -22,7 +22,7 @@ use seccompiler::apply_filter;
 
 use super::filter::{Filters, bytes_of, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, sys};
+use super::{Failed, Step, errand, sys};
 use crate::cpython;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
@@ -191,10 +191,17 @@ impl<'a> Init<'a> {
                 next = self.place().ok();
             }
             let (host_gone, any) = (libc::POLLRDHUP, libc::POLLIN);
-            let watched = [(control_socket(), host_gone), (zygote.as_fd(), any), (ours.as_fd(), any)];
+            let watched =
+                [(control_socket(), host_gone), (zygote.as_fd(), any), (ours.as_fd(), any), (errand::door(), any)];
             match sys::wait_for_any(&watched) {
-                Ok(seen) if matches!(seen.as_slice(), [false, false, true]) => {}
-                Ok(seen) if matches!(seen.as_slice(), [false, false, false]) => continue,
+                Ok(seen) if matches!(seen.as_slice(), [false, false, true, _]) => {}
+                Ok(seen) if matches!(seen.as_slice(), [false, false, false, false]) => continue,
+                Ok(seen) if matches!(seen.as_slice(), [false, false, false, true]) => {
+                    if errand::take(errand::door(), &self.plan.session, &self.filters) {
+                        continue;
+                    }
+                    end(0)
+                }
                 // Nobody is left to serve: the kernel ends whatever is still in here.
                 _ => end(0),
             }
