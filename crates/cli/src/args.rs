@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ringfence_policy::LimitOverrides;
-use ringfence_types::{ByteSize, Engine as Interpreter, Span, Tenant, TierName};
+use ringfence_types::{ByteSize, Engine as Interpreter, EnvironmentName, Span, Tenant, TierName};
 
 use crate::loading::USUAL;
 
@@ -49,6 +49,9 @@ pub enum Command {
     Doctor(JsonFlag),
     /// List the sessions of every Ringfence process of this user
     Ps(JsonFlag),
+    /// Show what every session of this user uses, live; `k` ends one
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
     /// End sessions in every Ringfence process of this user, at once
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
@@ -56,6 +59,9 @@ pub enum Command {
     Resume(ResumeArgs),
     /// List the kill switches that are set
     Holds(JsonFlag),
+    /// Make, list and remove locked environments of packages, which policies name
+    #[command(subcommand)]
+    Env(EnvCommand),
     /// Check and show policies
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -100,8 +106,8 @@ Examples:
   tar c . | ringfence exec --wall 1min -- sh -c 'tar x && grep -rc TODO .'
   ringfence exec --policy policy.toml --json -- make test
 
-It sees the system's tools under /usr and /bin, read-only, and what the policy mounts; PATH is /usr/bin:/bin, no
-variable of this shell is passed on, and it starts in /workspace. Without --policy: no network, 5 s, 64 MiB, 64 KiB of
+It sees the system's tools under /usr and /bin, read-only, and what the policy mounts. PATH is the folder of
+the tier's CPython, /usr/bin and /bin; no variable of this shell is passed on; it starts in /workspace. Without --policy: no network, 5 s, 64 MiB, 64 KiB of
 output, 16 processes, a /workspace of 64 MiB in memory. Standard input is passed on; there is no terminal inside.
 
 Exit code: the command's own where it ended by itself (128 and the signal's number where a signal ended it). A limit, a
@@ -377,6 +383,28 @@ pub struct JsonFlag {
     pub json: bool,
 }
 
+const TOP_EXAMPLES: &str = "\
+Examples:
+  ringfence top
+  ringfence top --once            one table, for scripts
+  ringfence top --json            the same as JSON
+
+CPU% is of one processor, since the last look. Keys: arrows choose a session, k ends it, q quits.";
+
+/// `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+    /// Print JSON and end
+    #[arg(long)]
+    pub json: bool,
+    /// Between two looks, such as 1s
+    #[arg(long, value_name = "SPAN", default_value = "1s")]
+    pub interval: Span,
+}
+
 /// `kill`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("target").required(true).multiple(false).args(["id", "all", "tenant", "function"]))]
@@ -420,6 +448,53 @@ pub struct ResumeArgs {
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+}
+
+/// `env`.
+#[derive(Debug, Subcommand)]
+pub enum EnvCommand {
+    /// Make an environment: every package fetched as a wheel, hashed, and installed from exactly that
+    #[command(after_help = ENV_EXAMPLES)]
+    Create(EnvCreateArgs),
+    /// List the environments of this user
+    List(JsonFlag),
+    /// Remove an environment; sessions that are in it may fail
+    Remove {
+        /// Its name
+        name: EnvironmentName,
+    },
+}
+
+const ENV_EXAMPLES: &str = "\
+Examples:
+  ringfence env create data --requirements requirements.txt
+  ringfence env create data --requirements requirements.txt --wheels ./wheels     offline: from this folder alone
+  ringfence env create data --requirements requirements.txt --python python3.12 --replace
+
+A policy names it:
+  [python]
+  env = \"data\"
+
+Packages come from the registry that pip is set up for, as wheels only, so that none of their code runs meanwhile. What was
+installed is in `requirements.lock` with its hashes; the digest over it is in the audit log of each session that uses it.";
+
+/// `env create`.
+#[derive(Debug, Args)]
+pub struct EnvCreateArgs {
+    /// Its name, as policies have it
+    pub name: EnvironmentName,
+    /// What it holds: a file of requirements, as pip reads them
+    #[arg(long, short, value_name = "FILE")]
+    pub requirements: PathBuf,
+    /// Take packages from this folder of wheels, and from nowhere else
+    #[arg(long, value_name = "DIR")]
+    pub wheels: Option<PathBuf>,
+    /// The CPython that it is made from
+    #[arg(long, value_name = "PYTHON", default_value = "python3")]
+    pub python: String,
+    /// Make it anew where there is one of that name
+    #[arg(long)]
+    pub replace: bool,
 }
 
 /// `policy`.

@@ -42,6 +42,7 @@ pub struct Builder {
     snapshot_key: Option<[u8; 32]>,
     tiers: Vec<Arc<dyn Tier>>,
     warm_up: Vec<Interpreter>,
+    environments: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -53,6 +54,7 @@ impl Default for Builder {
             snapshot_key: None,
             tiers: Vec::new(),
             warm_up: Vec::new(),
+            environments: None,
         }
     }
 }
@@ -98,6 +100,14 @@ impl Builder {
         self
     }
 
+    /// The folder of the locked environments that policies name; without one there are none. `ringfence env` makes them in
+    /// `environments` of its state folder.
+    #[must_use]
+    pub fn environments(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.environments = Some(folder.into());
+        self
+    }
+
     /// Starts the workers of an engine when the engine is built, not at first need.
     #[must_use]
     pub fn warm_up(mut self, engine: Interpreter) -> Self {
@@ -135,7 +145,8 @@ impl Builder {
         self.warm_up.into_iter().for_each(|engine| embedded.warm_up_engine(engine));
         let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded), Arc::new(ProcessTier::new(self.process))];
         tiers.extend(self.tiers);
-        let parts = Parts { tiers, log: Arc::new(log), snapshot_key: SnapshotKey::new(key) };
+        let (snapshot_key, environments) = (SnapshotKey::new(key), self.environments);
+        let parts = Parts { tiers, log: Arc::new(log), snapshot_key, environments };
         Ok(Engine::new(ringfence_session::Engine::new(parts)))
     }
 }

@@ -20,6 +20,9 @@ fn build(options: EngineOptions) -> Result<ringfence_session::Engine, BuildError
     if let Some(key) = options.snapshot_key {
         builder = builder.snapshot_key(key);
     }
+    if let Some(folder) = options.environments {
+        builder = builder.environments(folder);
+    }
     if let Some(python) = options.python {
         builder = builder.python(python);
     }

@@ -22,6 +22,7 @@ use crate::deadline::Deadline;
 use crate::error::{RunError, SessionError};
 use crate::replay::{Diverged, Replay};
 use crate::run::{End, Place, Run, Watch, Work, limit_text, plain};
+use crate::sample::Sampler;
 
 /// One run's driver.
 pub(crate) struct Drive<'r, 'a> {
@@ -35,6 +36,7 @@ pub(crate) struct Drive<'r, 'a> {
     pausing: Option<Call>,
     /// A command runs, not a program.
     command: bool,
+    sampler: Option<Sampler>,
 }
 
 /// What happened first.
@@ -78,6 +80,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             replay: Replay::default(),
             pausing: None,
             command: false,
+            sampler: None,
         }
     }
 
@@ -86,6 +89,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         if let Some(open) = &self.run.session.open {
             let limits = self.run.session.grant.limits();
             self.run.deadline = Some(Deadline::start(limits, &open.meter, self.run.session.lifetime_end()));
+            self.sampler = Some(Sampler::start(self.run.session.grant.sample(), &open.meter));
         }
         let first = match work {
             Work::Feed(source) => {
@@ -202,6 +206,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     async fn until_end(&mut self, first: Turn) -> Result<End, RunError> {
         let mut turn = first;
         loop {
+            self.sample()?;
             let step = match self.step(turn).await? {
                 Ok(step) => step,
                 Err(fault) => return Ok(self.fault(fault)),
@@ -223,6 +228,13 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
+    /// Records what the cell uses, where that is due.
+    fn sample(&mut self) -> Result<(), RunError> {
+        let open = self.run.session.open.as_ref();
+        let found = self.sampler.as_mut().zip(open).and_then(|(sampler, open)| sampler.look(&open.meter));
+        found.map_or(Ok(()), |found| self.run.record(Record::Sampled(found)))
+    }
+
     /// Calls that are still under way are given up, each with its record.
     fn forget(&mut self) {
         self.pending.clear();
@@ -240,6 +252,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             Ok(look) => look,
             Err(hit) => return Ok(Ok(Step::Struck(hit))),
         };
+        let look = self.sampler.as_ref().and_then(Sampler::next).map_or(look, |sample| look.min(sample));
         // The cell is polled first, so that the turn is on its way whatever else happens.
         tokio::select! {
             biased;

@@ -8,6 +8,7 @@ use ringfence_policy::{Denial, SchemaFault};
 use ringfence_tier::TierFault;
 use ringfence_types::FileFault;
 
+use crate::environment::EnvironmentError;
 use crate::mounts::MountError;
 use crate::seal::SnapshotError;
 
@@ -41,6 +42,9 @@ pub enum SessionError {
     /// A mount can't be put into the cell.
     #[error(transparent)]
     Mount(#[from] MountError),
+    /// The environment that the policy names can't be used.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
     /// The session has ended.
     #[error("the session has ended: {0}; open a new one")]
     Ended(String),

@@ -345,7 +345,7 @@ impl Session {
         if open.home.capabilities().acts_outside_the_bridge(self.grant.needs()) {
             self.history.give_up();
         }
-        self.engine.0.table.set_tier(self.id(), tier);
+        self.engine.0.table.set_tier(self.id(), tier, open.meter.clone());
         self.open = Some(open);
         Ok(())
     }
@@ -421,6 +421,7 @@ impl Session {
     /// The session can't go on: its cell is destroyed.
     pub(crate) fn end(&mut self, status: Status, limit: Option<LimitHit>, reason: String) {
         self.open = None;
+        self.engine.0.table.has_no_cell(self.id());
         self.ended.get_or_insert(Ended { status, limit, reason, recorded: false });
     }
 

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
+use ringfence_tier::{Boxed, Cell, Enforcement, Event, Held, Killer, Meter, TierFault, Turn};
 use ringfence_types::{Command, LimitKind, Stream, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::{Frames, Gone, Process, Refill, Taken, readable};
@@ -46,6 +46,15 @@ impl Inside {
     fn peak(&self) -> u64 {
         let alone = || self.interpreter.peak().max(self.of_command(Process::peak));
         self.group.as_ref().and_then(Group::peak).unwrap_or_else(alone)
+    }
+
+    /// All of the session's processes by their group; without one, the interpreter and the command.
+    fn held(&self) -> Held {
+        self.group.as_ref().and_then(Group::held).unwrap_or_else(|| {
+            let command = self.of_command(|command| command.footprint().resident);
+            let memory = self.interpreter.footprint().resident + command;
+            Held { memory, processes: 1 + u32::from(command > 0) }
+        })
     }
 
     fn of_command<T: Default>(&self, read: impl Fn(&Process) -> T) -> T {
@@ -265,7 +274,8 @@ impl Cell for ProcessCell {
 
     fn meter(&self) -> Meter {
         let (cpu, peak) = (Arc::clone(&self.inside), Arc::clone(&self.inside));
-        Meter::new(move || cpu.cpu(), move || peak.peak())
+        let now = Arc::clone(&self.inside);
+        Meter::new(move || cpu.cpu(), move || peak.peak()).holding(move || now.held())
     }
 }
 

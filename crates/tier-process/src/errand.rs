@@ -27,9 +27,15 @@ const PIPE: usize = 4 << 10;
 const LAST: usize = 2 << 20;
 
 /// Variables of the interpreter's that mean nothing to a command.
-const INTERPRETERS_OWN: &[&str] =
-    &["PATH", "MPLBACKEND", "MPLCONFIGDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-      "NUMEXPR_NUM_THREADS"];
+const INTERPRETERS_OWN: &[&str] = &[
+    "PATH",
+    "MPLBACKEND",
+    "MPLCONFIGDIR",
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+];
 
 /// The init's door: where commands are asked for.
 #[derive(Debug)]

@@ -164,11 +164,21 @@ pub struct CellUsage {
     pub peak_memory: u64,
 }
 
+/// What a cell holds at one moment, read by the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Memory, in bytes.
+    pub memory: u64,
+    /// Processes.
+    pub processes: u32,
+}
+
 /// Reads the usage of one cell. Cloneable; gives the last reading where the cell is gone.
 #[derive(Clone)]
 pub struct Meter {
     cpu: Arc<dyn Fn() -> Duration + Send + Sync>,
     peak: Arc<dyn Fn() -> u64 + Send + Sync>,
+    held: Arc<dyn Fn() -> Held + Send + Sync>,
 }
 
 impl Meter {
@@ -177,7 +187,17 @@ impl Meter {
         cpu: impl Fn() -> Duration + Send + Sync + 'static,
         peak: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
-        Self { cpu: Arc::new(cpu), peak: Arc::new(peak) }
+        Self { cpu: Arc::new(cpu), peak: Arc::new(peak), held: Arc::new(Held::default) }
+    }
+    /// The same meter, which reads by `held` what the cell holds now. It may not block either.
+    #[must_use]
+    pub fn holding(mut self, held: impl Fn() -> Held + Send + Sync + 'static) -> Self {
+        self.held = Arc::new(held);
+        self
+    }
+    /// What the cell holds now; nothing where its tier does not read that.
+    pub fn held(&self) -> Held {
+        (self.held)()
     }
     /// Processor time so far. Cheap enough to be read often.
     pub fn cpu(&self) -> Duration {

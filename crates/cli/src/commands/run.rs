@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::{RunArgs, SessionArgs};
 use crate::exports::Exports;
 use crate::fault::Fault;
+use crate::folders;
 use crate::opened::{Opened, audit_log, likely};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -42,6 +43,7 @@ pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8
         warm: 1,
         warm_up: likely(&source.code, args.session.engine.wanted()),
         python: args.session.python.clone(),
+        environments: folders::environments().ok(),
     };
     let opened = Opened::new(root, options, printer)?;
     let exports = exports(&args.session).await?;

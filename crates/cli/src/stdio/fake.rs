@@ -26,7 +26,12 @@ pub(super) fn engine() -> (Engine, Arc<AtomicUsize>) {
     let alive = Arc::new(AtomicUsize::new(0));
     let log = Log::open(Box::new(MemorySink::new()), LogOptions::default()).expect("memory takes a log");
     let tier = FakeTier { capabilities: capabilities(), alive: Arc::clone(&alive) };
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([7; 32]) };
+    let parts = Parts {
+        tiers: vec![Arc::new(tier)],
+        log: Arc::new(log),
+        snapshot_key: SnapshotKey::new([7; 32]),
+        environments: None,
+    };
     (Engine::new(parts), alive)
 }
 
