@@ -102,7 +102,9 @@ impl Making<'_> {
             })?;
         }
         let unneeded: Vec<&str> = TOOLS.iter().copied().filter(|tool| !lock.0.contains_key(*tool)).collect();
-        self.pip(|pip| drop(pip.args(["uninstall", "--yes", "--quiet"]).args(unneeded)))?;
+        self.pip(|pip| {
+            pip.args(["uninstall", "--yes", "--quiet"]).args(unneeded);
+        })?;
         remove(&fetched)?;
         self.steps.next("hashing what was installed");
         let python = self.version()?;
@@ -146,7 +148,9 @@ impl Making<'_> {
     /// Runs a tool, shows what it is at, and tells its last lines where it fails.
     fn run(&self, command: &mut Command, what: &str) -> Result<(), Fault> {
         let program = command.get_program().to_string_lossy().into_owned();
-        DISTURBING.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in DISTURBING {
+            command.env_remove(name);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let cannot =
             |error: &std::io::Error| Fault::usage(format!("`{program}` can't be run: {}", crate::fault::plain(error)));

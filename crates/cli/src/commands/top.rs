@@ -175,7 +175,8 @@ impl View {
     }
 
     fn table(&self) -> String {
-        let heads = ["PID", "SESSION", "RUN", "TENANT", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "CALLS"];
+        // What is looked at first comes first: a narrow terminal cuts the ids.
+        let heads = ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "TENANT", "SESSION", "RUN", "CALLS"];
         table(&heads, self.rows.iter().map(Row::cells).collect())
     }
 
@@ -253,14 +254,14 @@ impl Row {
         let calls = if row.calls.is_empty() { dash() } else { row.calls.join(",") };
         vec![
             self.pid.to_string(),
-            row.session.to_string(),
-            row.run.as_ref().map_or_else(dash, ToString::to_string),
-            row.tenant.to_string(),
             row.tier.map_or_else(dash, |tier| tier.to_string()),
             format!("{}.{}s", row.age_ms / 1000, row.age_ms % 1000 / 100),
             self.cpu_percent.map_or_else(dash, |percent| percent.to_string()),
             row.memory.map_or_else(dash, size),
             row.processes.map_or_else(dash, |count| count.to_string()),
+            row.session.to_string(),
+            row.run.as_ref().map_or_else(dash, ToString::to_string),
+            row.tenant.to_string(),
             calls,
         ]
     }
@@ -304,8 +305,8 @@ mod tests {
     fn what_was_used_since_the_last_look_is_told() {
         let id = SessionId::from_random([1; 16]);
         let want = format!(
-            "PID  SESSION                               RUN  TENANT  TIER     AGE   CPU%  MEMORY  PROCS  CALLS\n\
-             7    {id}  -    local   process  1.2s  50    5.0MiB  3      -\n"
+            "PID  TIER     AGE   CPU%  MEMORY  PROCS  TENANT  SESSION                               RUN  CALLS\n\
+             7    process  1.2s  50    5.0MiB  3      local   {id}  -    -\n"
         );
         assert_eq!(view().table(), want);
     }

@@ -1,5 +1,6 @@
 //! `ringfence env`: a tiny wheel that is built here, locked, named by a policy, told by its digest. No network.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::home::{Home, Said};
@@ -25,7 +26,7 @@ const POLICY: &str = "version = 1\n[isolation]\ntiers = [\"process\"]\n[python]\
                       [limits]\nwall = \"20s\"\n[audit]\nlog = \"audit.jsonl\"\n";
 
 fn home() -> Home {
-    let home = Home::new().with("requirements.txt", "tinypkg\n").with("policy.toml", POLICY);
+    let home = Home::below(Path::new("/var/tmp")).with("requirements.txt", "tinypkg\n").with("policy.toml", POLICY);
     std::fs::create_dir(home.work("wheels")).expect("own folder");
     pack(&home, "1.0", "ANSWER = 41 + 1\n");
     home

@@ -36,7 +36,7 @@ fn a_busy_session_is_seen_and_can_be_ended() {
         assert!(row["processes"].as_u64().is_some_and(|count| count >= 1), "{rows}");
         let table = home.say(&["top", "--once"], "").stdout;
         let heads: Vec<&str> = table.lines().next().expect("a head").split_whitespace().collect();
-        assert_eq!(heads, ["PID", "SESSION", "RUN", "TENANT", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "CALLS"]);
+        assert_eq!(heads, ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "TENANT", "SESSION", "RUN", "CALLS"]);
         assert_eq!(table.lines().count(), 2, "{table}");
         home.check(&["kill", row["session"].as_str().expect("a name")], (0, "1 session ended\n", ""));
         assert_eq!(child.wait().expect("it ends").code(), Some(130), "{tier}");
