@@ -4,6 +4,7 @@ from .async_sandbox import AsyncSandbox
 from .errors import (
     AuditFailed,
     BinaryNotFound,
+    CommandFailed,
     Cancelled,
     Crashed,
     Denied,
@@ -45,6 +46,7 @@ __all__ = [
     "AuditFailed",
     "AuditSpan",
     "BinaryNotFound",
+    "CommandFailed",
     "Cancelled",
     "Considered",
     "Crashed",

@@ -12,7 +12,7 @@ import base64
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from .options import (
     OnShown,
     Options,
     SandboxOptions,
+    exec_params,
     is_yes,
     not_exported,
     read_approval,
@@ -135,9 +136,27 @@ class AsyncSandbox:
         Cancelling the task that awaits this cancels the run inside.
         """
         connection, session = await self._opened()
-        params = run_params(session, code, inputs or {}, stdin, file)
+        return await self._work(connection, "run", run_params(session, code, inputs or {}, stdin, file), check)
+
+    async def exec(
+        self,
+        command: Sequence[str],
+        stdin: bytes | str = b"",
+        folder: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        check: bool = False,
+    ) -> Result:
+        """Runs a command that is not Python; see `Sandbox.exec`."""
+        connection, session = await self._opened()
+        params = exec_params(session, command, stdin, folder, environment)
+        return await self._work(connection, "exec", params, check)
+
+    async def _work(
+        self, connection: Connection, method: str, params: dict[str, Any], check: bool
+    ) -> Result:
+        session = params["session"]
         try:
-            outcome = await connection.request_async("run", params, self._handle, session)
+            outcome = await connection.request_async(method, params, self._handle, session)
         except RingfenceError:
             raise
         except BaseException:

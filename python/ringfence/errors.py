@@ -41,6 +41,15 @@ class GuestError(RunError):
         return self.result.exception if self.result else None
 
 
+class CommandFailed(RunError):
+    """A command ended with an exit code other than 0."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, or 128 and the number of the signal that ended it."""
+        return self.result.exit_code if self.result else None
+
+
 class LimitExceeded(RunError):
     """A limit struck."""
 

@@ -13,7 +13,7 @@ import datetime
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -105,6 +105,26 @@ def run_params(session: str, code: str, inputs: Mapping[str, Any], stdin: str, f
         "file": file,
         "inputs": {name: encode(value, name) for name, value in inputs.items()},
         "stdin": stdin,
+    }
+
+
+def exec_params(
+    session: str,
+    command: Sequence[str],
+    stdin: bytes | str,
+    folder: str | None,
+    environment: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    """The parameters of `exec`."""
+    if isinstance(command, (str, bytes)) or not all(isinstance(word, str) for word in command):
+        raise TypeError("command must be a list of str, such as ['ls', '-l']")
+    data = stdin.encode() if isinstance(stdin, str) else bytes(stdin)
+    return {
+        "session": session,
+        "command": list(command),
+        "stdin": base64.b64encode(data).decode("ascii"),
+        "folder": folder,
+        "environment": dict(environment or {}),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from .errors import (
     Cancelled,
+    CommandFailed,
     Crashed,
     Denied,
     GuestError,
@@ -117,17 +118,20 @@ class Result:
     dropped: Dropped = Dropped()
     chosen: tuple[Considered, ...] = ()
     audit: AuditSpan | None = None
+    exit_code: int | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether the program ran to its end."""
-        return self.status == "completed"
+        """Whether the program ran to its end, or the command ended with exit code 0."""
+        return self.status == "completed" and not self.exit_code
 
     def raise_for_status(self) -> Result:
         """Raises the error for the status; returns itself where the run completed."""
         error_class = _BY_STATUS[self.status]
         if error_class is not None:
             raise error_class(self._summary(), result=self)
+        if self.exit_code:
+            raise CommandFailed(f"the command ended with exit code {self.exit_code}", result=self)
         return self
 
     def _summary(self) -> str:
@@ -187,6 +191,7 @@ def _read(outcome: dict[str, Any]) -> Result:
         dropped=_known(Dropped, outcome.get("dropped") or {}),
         chosen=tuple(_known(Considered, row) for row in outcome.get("chosen") or ()),
         audit=_known(AuditSpan, audit) if audit else None,
+        exit_code=outcome.get("exit_code"),
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from .options import (
     OnShown,
     Options,
     SandboxOptions,
+    exec_params,
     is_yes,
     not_exported,
     read_approval,
@@ -120,9 +121,26 @@ class Sandbox:
         `inputs` are names that are set first. With `check`, anything but `completed` raises. An
         exception here, Ctrl-C too, cancels the run inside.
         """
-        params = run_params(self.session, code, inputs or {}, stdin, file)
+        return self._work("run", run_params(self.session, code, inputs or {}, stdin, file), check)
+
+    def exec(
+        self,
+        command: Sequence[str],
+        stdin: bytes | str = b"",
+        folder: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        check: bool = False,
+    ) -> Result:
+        """Runs a command that is not Python, such as `["ls", "-l"]`, with the session's files and limits.
+
+        Only the process tier has commands: open the sandbox with `tier="process"`. How it ended is in
+        `exit_code`. With `check`, anything but exit code 0 raises.
+        """
+        return self._work("exec", exec_params(self.session, command, stdin, folder, environment), check)
+
+    def _work(self, method: str, params: dict[str, Any], check: bool) -> Result:
         try:
-            outcome = self._connection.request("run", params, self._handle, self.session)
+            outcome = self._connection.request(method, params, self._handle, self.session)
         except RingfenceError:
             raise
         except BaseException:

@@ -203,6 +203,46 @@ def test_snapshot_restore_and_fork() -> None:
         Sandbox.restore(flipped, OPEN, exports=[get_weather], engine="monty")
 
 
+COMMANDS = {
+    "version": 1,
+    "isolation": {"tiers": ["process"]},
+    "limits": {"wall": "20s"},
+    "filesystem": {"workspace": "8MiB"},
+}
+
+
+def test_commands_share_the_session() -> None:
+    with Sandbox(policy=COMMANDS) as box:
+        box.files.put("/workspace/n.txt", b"3\n1\n")
+        sorted_ = box.exec(["sort", "n.txt"], check=True)
+        assert (sorted_.stdout, sorted_.exit_code, sorted_.ok) == ("1\n3\n", 0, True)
+        assert box.run("open('n.txt').read()").value == "3\n1\n"
+        echoed = box.exec(["sh", "-c", "cat; echo $A; pwd"], b"in\n", "/tmp", {"A": "b"})
+        assert echoed.stdout == "in\nb\n/tmp\n"
+        failed = box.exec(["sh", "-c", "exit 3"])
+        assert (failed.status, failed.exit_code, failed.ok) == ("completed", 3, False)
+        with pytest.raises(ringfence.CommandFailed) as caught:
+            failed.raise_for_status()
+        assert (str(caught.value), caught.value.exit_code) == ("the command ended with exit code 3", 3)
+        assert box.exec(["no-such-tool"]).status == "unsupported"
+        with pytest.raises(TypeError):
+            box.exec("ls -l")
+        with pytest.raises(ringfence.RequestError):
+            box.exec([])
+    with Sandbox() as box:
+        assert box.run("1+1").tier == "embedded"
+        assert box.exec(["true"]).status == "unsupported"
+
+
+def test_commands_await_too() -> None:
+    async def work() -> tuple[Any, ...]:
+        async with AsyncSandbox(policy=COMMANDS) as box:
+            result = await box.exec(["tr", "a-z", "A-Z"], stdin="abc")
+            return result.stdout, result.exit_code
+
+    assert asyncio.run(work()) == ("ABC", 0)
+
+
 def test_async_functions_and_many_sessions() -> None:
     async def one(number: int) -> Any:
         async with AsyncSandbox(policy=OPEN, exports=[later]) as box:

@@ -40,6 +40,9 @@ pub struct OutcomeView<'a> {
     pub stderr: &'a str,
     /// Bytes of each that were not kept.
     pub dropped: Dropped,
+    /// How a command ended: its exit code, or 128 and the signal's number. Absent for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// The exception, for `raised`.
     pub exception: Option<&'a GuestException>,
     /// The limit, for `limited`.
@@ -69,6 +72,7 @@ impl<'a> OutcomeView<'a> {
             stdout: &outcome.stdout,
             stderr: &outcome.stderr,
             dropped: outcome.dropped,
+            exit_code: outcome.exit_code,
             exception: outcome.exception.as_ref(),
             limit: outcome.limit,
             reason: outcome.reason.as_deref(),

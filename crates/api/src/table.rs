@@ -108,7 +108,7 @@ impl Code {
             }
             SessionError::Audit(_) => Self::AuditFailed,
             SessionError::Snapshot(_) => Self::SnapshotRefused,
-            SessionError::Unsupported(_) => Self::Unsupported,
+            SessionError::Unsupported(_) | SessionError::Environment(_) => Self::Unsupported,
             SessionError::Tier(fault) => Self::of_tier(fault),
             SessionError::Ended(_) => Self::NoSession,
             SessionError::Random(_) => Self::Internal,

@@ -29,6 +29,11 @@ impl Clock for FixedClock {
     }
 }
 
+/// The time now, as records have it.
+pub fn now_rfc3339() -> String {
+    rfc3339(SystemClock.unix_millis())
+}
+
 /// RFC 3339 in UTC with milliseconds: `2026-01-31T12:00:00.000Z`.
 pub fn rfc3339(unix_millis: u64) -> String {
     // The last millisecond of the year 9999, the last that RFC 3339 can write.

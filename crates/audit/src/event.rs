@@ -4,7 +4,9 @@
 //! Must not: hold a value that was not redacted yet, or decide anything. Whether an event is an
 //! allowance or a denial follows from the event itself, so that a record can't contradict itself.
 
-use ringfence_types::{Considered, LimitHit, Limits, RunId, SessionId, Status, Strength, Tenant, TierName, Usage};
+use ringfence_types::{
+    Considered, EnvironmentName, LimitHit, Limits, RunId, SessionId, Status, Strength, Tenant, TierName, Usage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -93,6 +95,8 @@ pub enum Event {
     CellOpened(CellOpened),
     /// A snippet is about to run.
     RunStarted(RunStarted),
+    /// What a running cell uses.
+    Sampled(Sampled),
     /// A host-function call may go ahead. Written before the function runs.
     CallPermitted(CallPermitted),
     /// A host-function call was refused.
@@ -144,6 +148,7 @@ impl Event {
             Self::TierMoved(_) => "tier_moved",
             Self::CellOpened(_) => "cell_opened",
             Self::RunStarted(_) => "run_started",
+            Self::Sampled(_) => "sampled",
             Self::CallPermitted(_) => "call_permitted",
             Self::CallDenied(_) => "call_denied",
             Self::CallAnswered(_) => "call_answered",
@@ -179,6 +184,7 @@ impl Event {
             | Self::TierMoved(_)
             | Self::CellOpened(_)
             | Self::RunStarted(_)
+            | Self::Sampled(_)
             | Self::CallAnswered(_)
             | Self::ApprovalAsked(_)
             | Self::ConnectionEnded(_)
@@ -204,6 +210,7 @@ impl Event {
             Self::TierMoved(detail) => serde_json::to_value(detail),
             Self::CellOpened(detail) => serde_json::to_value(detail),
             Self::RunStarted(detail) => serde_json::to_value(detail),
+            Self::Sampled(detail) => serde_json::to_value(detail),
             Self::CallPermitted(detail) => serde_json::to_value(detail),
             Self::CallDenied(detail) => serde_json::to_value(detail),
             Self::CallAnswered(detail) => serde_json::to_value(detail),
@@ -261,6 +268,18 @@ pub struct Granted {
     pub functions: Vec<String>,
     /// The limits.
     pub limits: Limits,
+    /// The locked environment that its CPython has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Locked>,
+}
+
+/// A locked environment, by what was installed in it when it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Locked {
+    /// Its name.
+    pub name: EnvironmentName,
+    /// SHA-256 of its lock file, its interpreter's version and every installed file.
+    pub sha256: String,
 }
 
 /// The policy refused a session.
@@ -346,6 +365,9 @@ pub struct RunStarted {
     pub engine: Option<String>,
     /// Names of the inputs.
     pub inputs: Vec<String>,
+    /// A command, not a program: what was named to be run. Its arguments count towards the hash and are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl RunStarted {
@@ -357,8 +379,33 @@ impl RunStarted {
             file: source.file.clone(),
             engine: source.engine.map(|engine| engine.as_str().to_owned()),
             inputs: source.inputs.iter().map(|(name, _)| name.clone()).collect(),
+            command: None,
         }
     }
+
+    /// What identifies this command: the hash is over its arguments, each with a NUL behind it.
+    pub fn of_command(command: &ringfence_types::Command) -> Self {
+        let text: String = command.arguments().iter().flat_map(|argument| [argument.as_str(), "\0"]).collect();
+        Self {
+            sha256: crate::chain::sha256_hex(text.as_bytes()),
+            bytes: text.len() as u64,
+            file: "command".to_owned(),
+            engine: None,
+            inputs: Vec::new(),
+            command: Some(command.program().to_owned()),
+        }
+    }
+}
+
+/// What a running cell uses, read from outside. Written again and again while a run lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Processor time since the last sample or the start, in percent of one processor.
+    pub cpu_percent: u32,
+    /// Memory now, in bytes.
+    pub memory: u64,
+    /// Processes now.
+    pub processes: u32,
 }
 
 /// A host-function call may go ahead.
@@ -550,6 +597,9 @@ pub struct RunClosed {
     pub limit: Option<LimitHit>,
     /// The exception's type, for `raised`.
     pub exception: Option<String>,
+    /// How a command ended; absent for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// One line for the other ends.
     pub reason: Option<String>,
 }

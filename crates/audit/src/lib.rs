@@ -73,7 +73,7 @@ pub mod text;
 mod verify;
 
 pub use chain::{Hash, sha256_hex};
-pub use clock::{Clock, FixedClock, SystemClock};
+pub use clock::{Clock, FixedClock, SystemClock, now_rfc3339};
 pub use error::AuditError;
 pub use event::{Decision, Entry, Event, Scope};
 pub use file_sink::{Beside, FileSink};

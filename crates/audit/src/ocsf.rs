@@ -47,7 +47,7 @@ const MEDIUM: u64 = 3;
 const OTHER: u64 = 99;
 
 /// Every event with its class. Activity 99 is the schema's `Other`, named here.
-const CLASSES: [Class; 26] = [
+const CLASSES: [Class; 27] = [
     class("log_opened", EVENT_LOG, (6, "Start"), INFORMATIONAL),
     class("granted", AUTHORIZE, (1, "Assign Privileges"), INFORMATIONAL),
     class("grant_denied", AUTHORIZE, (1, "Assign Privileges"), MEDIUM),
@@ -71,6 +71,7 @@ const CLASSES: [Class; 26] = [
     class("killed", PROCESS, (2, "Terminate"), MEDIUM),
     class("hold_set", ENTITY, (1, "Create"), MEDIUM),
     class("hold_released", ENTITY, (4, "Delete"), INFORMATIONAL),
+    class("sampled", PROCESS, (OTHER, "Sample"), INFORMATIONAL),
     class("run_closed", PROCESS, (2, "Terminate"), INFORMATIONAL),
     class("session_closed", LIFECYCLE, (4, "Stop"), INFORMATIONAL),
     class("checkpoint", EVENT_LOG, (OTHER, "Checkpoint"), INFORMATIONAL),

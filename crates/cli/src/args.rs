@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ringfence_policy::LimitOverrides;
-use ringfence_types::{ByteSize, Engine as Interpreter, Span, Tenant, TierName};
+use ringfence_types::{ByteSize, Engine as Interpreter, EnvironmentName, Span, Tenant, TierName};
 
 use crate::loading::USUAL;
 
@@ -36,6 +36,9 @@ pub enum Command {
     /// Run a program: its output as it comes, then its value, as in a notebook
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Run a command that is not Python in the process tier's jail: its output as bytes, its exit code as this one's
+    #[command(after_help = EXEC_EXAMPLES)]
+    Exec(ExecArgs),
     /// Run line after line in one session, with history
     #[command(after_help = "Commands inside: :help, :files, :snapshot FILE, :quit")]
     Repl(ReplArgs),
@@ -46,6 +49,9 @@ pub enum Command {
     Doctor(JsonFlag),
     /// List the sessions of every Ringfence process of this user
     Ps(JsonFlag),
+    /// Show what every session of this user uses, live; `k` ends one
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
     /// End sessions in every Ringfence process of this user, at once
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
@@ -53,6 +59,9 @@ pub enum Command {
     Resume(ResumeArgs),
     /// List the kill switches that are set
     Holds(JsonFlag),
+    /// Make, list and remove locked environments of packages, which policies name
+    #[command(subcommand)]
+    Env(EnvCommand),
     /// Check and show policies
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -90,6 +99,21 @@ Examples:
 Without --policy nothing is allowed but computing: no functions, no files, no network, 5 s, 64 MiB.
 With --exports and no --policy, the functions of that file may be called.";
 
+const EXEC_EXAMPLES: &str = "\
+Examples:
+  ringfence exec -- ls -l /
+  ringfence exec --file data.csv:/workspace/data.csv -- sort -n data.csv
+  tar c . | ringfence exec --wall 1min -- sh -c 'tar x && grep -rc TODO .'
+  ringfence exec --policy policy.toml --json -- make test
+
+It sees the system's tools under /usr and /bin, read-only, and what the policy mounts. PATH is the folder of
+the tier's CPython, /usr/bin and /bin; no variable of this shell is passed on; it starts in /workspace. Without --policy: no network, 5 s, 64 MiB, 64 KiB of
+output, 16 processes, a /workspace of 64 MiB in memory. Standard input is passed on; there is no terminal inside.
+
+Exit code: the command's own where it ended by itself (128 and the signal's number where a signal ended it). A limit, a
+refusal or output that was cut keeps the codes of `ringfence run`: 3, 4, 5, 6, 7, 8, 130; 5 where there is no such command
+inside. Each comes with a line on standard error; --json has both apart.";
+
 const KILL_EXAMPLES: &str = "\
 Examples:
   ringfence kill run_0123…          one run (see `ringfence ps`)
@@ -108,6 +132,9 @@ pub struct SessionArgs {
     /// The interpreter of the embedded tier
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto)]
     pub engine: EngineChoice,
+    /// The CPython of the process tier, where the policy names none [default: python3]
+    #[arg(long, value_name = "PYTHON")]
+    pub python: Option<String>,
     /// Python file whose `@sandbox_export` functions the program may call; it runs outside, trusted
     #[arg(long, value_name = "TOOLS.py")]
     pub exports: Option<PathBuf>,
@@ -144,6 +171,9 @@ pub struct LimitArgs {
     /// Output and value together, such as 64KiB
     #[arg(long, value_name = "SIZE")]
     pub output: Option<ByteSize>,
+    /// Processes and threads at once
+    #[arg(long, value_name = "COUNT")]
+    pub processes: Option<u32>,
     /// Calls of host functions in one run
     #[arg(long, value_name = "COUNT")]
     pub host_calls: Option<u32>,
@@ -163,6 +193,7 @@ impl LimitArgs {
             cpu: self.cpu,
             memory: self.memory,
             output: self.output,
+            processes: self.processes,
             host_calls: self.host_calls,
             call: self.call,
             ..LimitOverrides::default()
@@ -227,6 +258,92 @@ pub struct RunArgs {
     pub quiet: bool,
 }
 
+/// `exec`.
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// Policy file; without one nothing is allowed but computing
+    #[arg(long, short, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// The CPython whose environment the command sees, where the policy names none [default: python3]
+    #[arg(long, value_name = "PYTHON")]
+    pub python: Option<String>,
+    /// Put a file of this machine into the session
+    #[arg(long = "file", value_name = "HOST:GUEST")]
+    pub files: Vec<String>,
+    /// Set a variable of the command's environment
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub environment: Vec<String>,
+    /// Where the command starts [default: /workspace, or /tmp where there is none]
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<String>,
+    /// Whose work it is; limits and kill switches are kept apart by tenant
+    #[arg(long, value_name = "NAME", default_value = "local")]
+    pub tenant: Tenant,
+    /// Audit log [default: the policy's, else audit.jsonl in the state folder]
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+    /// Let the command's control sequences reach the terminal
+    #[arg(long)]
+    pub raw: bool,
+    /// Print the outcome as JSON and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Limits that replace the policy's.
+    #[command(flatten)]
+    pub limits: ExecLimits,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// The limits that mean something for a command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct ExecLimits {
+    /// Real time, such as 5s
+    #[arg(long, value_name = "SPAN")]
+    pub wall: Option<Span>,
+    /// Processor time, such as 5s
+    #[arg(long, value_name = "SPAN")]
+    pub cpu: Option<Span>,
+    /// Memory, files in memory included, such as 64MiB
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+    /// Output that is passed on, such as 64KiB
+    #[arg(long, value_name = "SIZE")]
+    pub output: Option<ByteSize>,
+    /// Processes and threads at once
+    #[arg(long, value_name = "COUNT")]
+    pub processes: Option<u32>,
+}
+
+impl ExecArgs {
+    /// As a session is asked for.
+    pub fn session(&self) -> SessionArgs {
+        SessionArgs {
+            policy: self.policy.clone(),
+            tier: Some(TierName::Process),
+            engine: EngineChoice::Auto,
+            python: self.python.clone(),
+            exports: None,
+            files: self.files.clone(),
+            tenant: self.tenant.clone(),
+            audit: self.audit.clone(),
+            raw: self.raw,
+            limits: LimitArgs {
+                wall: self.limits.wall,
+                cpu: self.limits.cpu,
+                memory: self.limits.memory,
+                output: self.limits.output,
+                processes: self.limits.processes,
+                host_calls: None,
+                call: None,
+                load: USUAL,
+            },
+        }
+    }
+}
+
 /// `repl`.
 #[derive(Debug, Args)]
 pub struct ReplArgs {
@@ -264,6 +381,28 @@ pub struct JsonFlag {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  ringfence top
+  ringfence top --once            one table, for scripts
+  ringfence top --json            the same as JSON
+
+CPU% is of one processor, since the last look. Keys: arrows choose a session, k ends it, q quits.";
+
+/// `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+    /// Print JSON and end
+    #[arg(long)]
+    pub json: bool,
+    /// Between two looks, such as 1s
+    #[arg(long, value_name = "SPAN", default_value = "1s")]
+    pub interval: Span,
 }
 
 /// `kill`.
@@ -309,6 +448,53 @@ pub struct ResumeArgs {
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+}
+
+/// `env`.
+#[derive(Debug, Subcommand)]
+pub enum EnvCommand {
+    /// Make an environment: every package fetched as a wheel, hashed, and installed from exactly that
+    #[command(after_help = ENV_EXAMPLES)]
+    Create(EnvCreateArgs),
+    /// List the environments of this user
+    List(JsonFlag),
+    /// Remove an environment; sessions that are in it may fail
+    Remove {
+        /// Its name
+        name: EnvironmentName,
+    },
+}
+
+const ENV_EXAMPLES: &str = "\
+Examples:
+  ringfence env create data --requirements requirements.txt
+  ringfence env create data --requirements requirements.txt --wheels ./wheels     offline: from this folder alone
+  ringfence env create data --requirements requirements.txt --python python3.12 --replace
+
+A policy names it:
+  [python]
+  env = \"data\"
+
+Packages come from the registry that pip is set up for, as wheels only, so that none of their code runs meanwhile. What was
+installed is in `requirements.lock` with its hashes; the digest over it is in the audit log of each session that uses it.";
+
+/// `env create`.
+#[derive(Debug, Args)]
+pub struct EnvCreateArgs {
+    /// Its name, as policies have it
+    pub name: EnvironmentName,
+    /// What it holds: a file of requirements, as pip reads them
+    #[arg(long, short, value_name = "FILE")]
+    pub requirements: PathBuf,
+    /// Take packages from this folder of wheels, and from nowhere else
+    #[arg(long, value_name = "DIR")]
+    pub wheels: Option<PathBuf>,
+    /// The CPython that it is made from
+    #[arg(long, value_name = "PYTHON", default_value = "python3")]
+    pub python: String,
+    /// Make it anew where there is one of that name
+    #[arg(long)]
+    pub replace: bool,
 }
 
 /// `policy`.

@@ -51,6 +51,18 @@ pub fn state_made() -> Result<PathBuf, FolderError> {
     Ok(folder)
 }
 
+/// Where locked environments are: `environments` in the state folder. Not made here.
+pub fn environments() -> Result<PathBuf, FolderError> {
+    Ok(state()?.join("environments"))
+}
+
+/// The folder of locked environments, made where it is missing.
+pub fn environments_made() -> Result<PathBuf, FolderError> {
+    let folder = state_made()?.join("environments");
+    private(&folder)?;
+    Ok(folder)
+}
+
 /// The folder of the control sockets, made where it is missing.
 pub fn runtime_made() -> Result<PathBuf, FolderError> {
     let own = own_uid();

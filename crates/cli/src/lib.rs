@@ -8,6 +8,7 @@ mod approve;
 mod args;
 mod commands;
 pub mod control;
+mod environments;
 mod exports;
 mod fault;
 mod filter;
@@ -95,9 +96,15 @@ fn dispatch(root: &Root, command: Command, printer: &mut Printer) -> Result<u8, 
             *printer = Printer::new(args.session.raw);
             wait_for(commands::repl::repl(root, args, printer))
         }
+        Command::Exec(args) => {
+            *printer = Printer::new(args.raw);
+            wait_for(commands::exec::exec(root, args, printer))
+        }
+        Command::Env(command) => commands::env::env(command, printer),
         Command::Explain(args) => wait_for(commands::explain::explain(root, args, printer)),
         Command::Doctor(args) => wait_for(commands::doctor::doctor(root, args.json, printer)),
         Command::Ps(args) => commands::kill::ps(args.json, printer),
+        Command::Top(args) => commands::top::top(&args, printer),
         Command::Kill(args) => commands::kill::kill(args, printer),
         Command::Resume(args) => commands::kill::resume(args, printer),
         Command::Holds(args) => commands::kill::holds(args.json, printer),

@@ -58,6 +58,43 @@ impl Progress {
     }
 }
 
+/// Steps that are counted, with what the step under way is at. Nothing is shown where no terminal is.
+#[derive(Debug)]
+pub struct Steps(ProgressBar);
+
+impl Steps {
+    /// So many steps.
+    pub fn new(count: u64) -> Self {
+        Self::on(count, ProgressDrawTarget::stderr())
+    }
+
+    fn on(count: u64, target: ProgressDrawTarget) -> Self {
+        let style = ProgressStyle::with_template("[{pos}/{len}] {prefix}{msg}");
+        let bar = ProgressBar::with_draw_target(Some(count), target);
+        Self(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    }
+
+    /// The next step begins.
+    pub fn next(&self, what: &'static str) {
+        self.0.set_prefix(what);
+        self.0.set_message("");
+        self.0.inc(1);
+    }
+
+    /// What the step is at: a line of a tool's.
+    pub fn at(&self, line: &str) {
+        let line: String = line.trim().chars().filter(|c| !c.is_control()).take(60).collect();
+        if !line.is_empty() {
+            self.0.set_message(format!(": {line}"));
+        }
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +132,17 @@ mod tests {
         fn flush(&self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn steps_are_counted_and_say_what_they_are_at() {
+        let screen = Screen::default();
+        let steps = Steps::on(4, ProgressDrawTarget::term_like(Box::new(screen.clone())));
+        steps.next("fetching packages");
+        steps.at("Collecting\u{1b}[31m numpy==2.0\n");
+        steps.0.tick();
+        let shown = screen.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert!(shown.ends_with("[1/4] fetching packages: Collecting[31m numpy==2.0"), "{shown:?}");
     }
 
     #[test]

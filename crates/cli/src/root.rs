@@ -8,6 +8,8 @@ use ringfence_audit::AuditError;
 use ringfence_session::Engine;
 use ringfence_types::Engine as Interpreter;
 
+use crate::folders;
+
 /// What the composition root gives.
 #[derive(Debug, Clone, Copy)]
 pub struct Root {
@@ -28,12 +30,23 @@ pub struct EngineOptions {
     pub warm: usize,
     /// Engines that are started at once, not at first need.
     pub warm_up: Vec<Interpreter>,
+    /// The CPython of the process tier, where a policy names none; `None`: the `python3` that is found.
+    pub python: Option<String>,
+    /// The folder of locked environments.
+    pub environments: Option<PathBuf>,
 }
 
 impl EngineOptions {
     /// An engine for one session whose log nobody reads.
     pub fn in_memory() -> Self {
-        Self { audit: None, snapshot_key: None, warm: 1, warm_up: Vec::new() }
+        Self {
+            audit: None,
+            snapshot_key: None,
+            warm: 1,
+            warm_up: Vec::new(),
+            python: None,
+            environments: folders::environments().ok(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Answers to: `run` and `repl`. Must not: print; it hands text to the printer.
 
-use ringfence_types::{GuestException, LimitKind, Outcome, Status, Stream, Value};
+use ringfence_types::{Dropped, GuestException, LimitKind, Outcome, Status, Stream, Value};
 
 use crate::printer::Printer;
 use crate::repr::repr;
@@ -29,6 +29,22 @@ pub fn outcome(printer: &mut Printer, outcome: &Outcome, streamed: Streamed, qui
         Some((exception, Some(code))) => left(printer, exception, code),
         Some((exception, None)) => printer.guest(Stream::Stderr, traceback(exception).as_bytes()),
         None => complain(printer, outcome),
+    }
+}
+
+/// Says how a command came to its end, where that was not by itself. Its output was passed on as it came.
+pub fn command(printer: &mut Printer, outcome: &Outcome) {
+    let Dropped { stdout, stderr } = outcome.dropped;
+    if stdout + stderr > 0 && outcome.status == Status::Completed {
+        let code = outcome.exit_code.unwrap_or_default();
+        let message =
+            format!("the output was cut: {} bytes are missing; the command itself ended with {code}", stdout + stderr);
+        printer.complaint(&message, Some("raise it with `--output SIZE`, or `output` under `[limits]`"));
+    }
+    match outcome.status {
+        Status::Unsupported => printer.complaint(outcome.reason.as_deref().unwrap_or("no such command"), None),
+        Status::Crashed => printer.complaint(outcome.reason.as_deref().unwrap_or("the jail died"), None),
+        _ => complain(printer, outcome),
     }
 }
 

@@ -178,6 +178,9 @@ pub(crate) struct PythonFile {
     /// Packages that must be present; they are imported ahead of need.
     #[schemars(extend("examples" = [["numpy"]]))]
     pub packages: Option<Vec<At<String>>>,
+    /// A locked environment that `ringfence env create` made; its digest is in the audit log of each session.
+    #[schemars(extend("examples" = ["data"]))]
+    pub env: Option<At<String>>,
     /// A virtual environment, relative to this file.
     #[schemars(extend("examples" = [".venv"]))]
     pub venv: Option<At<String>>,
@@ -332,6 +335,9 @@ pub(crate) struct AuditFile {
     /// The log's file, relative to this file.
     #[schemars(extend("examples" = ["audit.jsonl"]))]
     pub log: Option<At<String>>,
+    /// How often what a running cell uses is put into the log; `0s`: never. Default: `1s`.
+    #[schemars(extend("examples" = ["1s"]))]
+    pub sample: Option<At<String>>,
     /// Arguments that must not stand in the log: `functions.F.arguments.A`, with `*` for any text.
     #[schemars(extend("examples" = [["functions.*.arguments.password"]]))]
     pub redact: Option<Vec<At<String>>>,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ringfence_types::{ByteSize, FunctionSpec, Limits, SessionId, Span, Strength, Tenant, TierName};
+use ringfence_types::{ByteSize, Environment, FunctionSpec, Limits, SessionId, Span, Strength, Tenant, TierName};
 
 use crate::denial::{Denial, Refusal, shown};
 use crate::guard::FunctionGuard;
@@ -36,6 +36,7 @@ struct Granted {
     session: SessionId,
     policy_hash: [u8; 32],
     settings: Settings,
+    environment: Option<Environment>,
     guards: Arc<BTreeMap<String, FunctionGuard>>,
     functions: Vec<FunctionSpec>,
     withheld: Vec<String>,
@@ -91,6 +92,7 @@ pub(crate) fn decide(policy: &Policy, ask: &Ask) -> Result<Grant, Denial> {
         session: ask.session.clone(),
         policy_hash: policy.hash(),
         settings: policy.settings.clone(),
+        environment: policy.environment.clone(),
         guards: Arc::clone(&policy.guards),
         functions,
         withheld,
@@ -184,9 +186,14 @@ impl Grant {
     pub fn packages(&self) -> &[String] {
         &self.0.settings.python.packages
     }
-    /// The virtual environment, as written.
+    /// The virtual environment: the locked one's, or the one that is named by its path, as written.
     pub fn venv(&self) -> Option<&str> {
-        self.0.settings.python.venv.as_deref()
+        let locked = self.0.environment.as_ref().map(|environment| environment.venv.as_str());
+        locked.or(self.0.settings.python.venv.as_deref())
+    }
+    /// The locked environment.
+    pub fn environment(&self) -> Option<&Environment> {
+        self.0.environment.as_ref()
     }
     /// Secrets by name: where from and where to. Never their values.
     pub fn secrets(&self) -> &BTreeMap<String, Secret> {
@@ -199,6 +206,10 @@ impl Grant {
     /// Rules that watch the audit log.
     pub fn anomaly(&self) -> &Anomaly {
         &self.0.settings.anomaly
+    }
+    /// How often what a running cell uses is recorded; zero: never.
+    pub fn sample(&self) -> Span {
+        self.0.settings.audit.sample
     }
     /// The redaction patterns, as written.
     pub fn redactions(&self) -> &[String] {
@@ -245,7 +256,7 @@ impl Grant {
             network: !settings.network.allow.is_empty(),
             secrets: !settings.secrets.is_empty(),
             packages: !settings.python.packages.is_empty(),
-            venv: settings.python.venv.is_some(),
+            venv: settings.python.venv.is_some() || settings.python.env.is_some(),
             functions: !self.0.functions.is_empty(),
             type_check: settings.types.check != TypeCheck::Off,
             type_assertions: settings.types.inject,

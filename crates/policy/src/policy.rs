@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringfence_types::{ByteSize, Limits, Span, Strength, TierName};
+use ringfence_types::{ByteSize, Environment, EnvironmentName, Limits, Span, Strength, TierName};
 use serde::{Deserialize, Serialize};
 
 use crate::denial::Denial;
@@ -25,6 +25,8 @@ pub struct Policy {
     /// Compiled from `settings.functions`, once.
     pub(crate) guards: Arc<BTreeMap<String, FunctionGuard>>,
     pub(crate) declared_allowed: bool,
+    /// The environment that `settings.python.env` names, once it was found on this machine.
+    pub(crate) environment: Option<Environment>,
     hash: [u8; 32],
 }
 
@@ -92,7 +94,8 @@ impl Policy {
     }
 
     pub(crate) fn from_settings(settings: Settings, guards: BTreeMap<String, FunctionGuard>) -> Self {
-        let mut policy = Self { settings, guards: Arc::new(guards), declared_allowed: false, hash: [0; 32] };
+        let mut policy =
+            Self { settings, guards: Arc::new(guards), declared_allowed: false, environment: None, hash: [0; 32] };
         policy.rehash();
         policy
     }
@@ -154,6 +157,14 @@ impl Policy {
         self.settled(faults.into_iter().collect())
     }
 
+    /// Gives sessions a private writable `/workspace` of this size, where they have none. Nothing of the host's is in it.
+    #[must_use]
+    pub fn with_workspace(mut self, quota: ByteSize) -> Self {
+        self.settings.filesystem.workspace.get_or_insert(quota);
+        self.rehash();
+        self
+    }
+
     /// Replaces the floor. A floor that no allowed tier can reach is refused.
     pub fn with_floor(mut self, floor: Strength) -> Result<Self, PolicyErrors> {
         self.settings.isolation.floor = floor;
@@ -175,6 +186,20 @@ impl Policy {
         PolicyErrors::new(&self.settings.name, vec![PolicyError::new(kind, None, message)])
     }
 
+    /// The locked environment that it names.
+    pub fn environment(&self) -> Option<&EnvironmentName> {
+        self.settings.python.env.as_ref()
+    }
+
+    /// The policy with the environment that it names, found on this machine. What was installed there is part of what
+    /// the policy says from now on: another digest is another policy.
+    #[must_use]
+    pub fn with_environment(mut self, found: Environment) -> Self {
+        self.environment = Some(found).filter(|found| self.environment() == Some(&found.name));
+        self.rehash();
+        self
+    }
+
     /// What one session may do, or why it may not begin.
     pub fn decide(&self, ask: &Ask) -> Result<Grant, Denial> {
         grant::decide(self, ask)
@@ -186,7 +211,8 @@ impl Policy {
     }
 
     fn rehash(&mut self) {
-        self.hash = show::hash(&self.settings, self.declared_allowed);
+        let locked = self.environment.as_ref().map(|environment| environment.digest.as_str());
+        self.hash = show::hash(&self.settings, self.declared_allowed, locked);
     }
 
     /// The policy's name.

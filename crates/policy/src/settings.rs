@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ringfence_types::{ByteSize, GuestPath, Limits, Span, Strength, TierName};
+use ringfence_types::{ByteSize, EnvironmentName, GuestPath, Limits, Span, Strength, TierName};
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -41,6 +41,8 @@ pub(crate) struct Isolation {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct Python {
     pub packages: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<EnvironmentName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub venv: Option<String>,
 }
@@ -225,11 +227,18 @@ pub enum TypeCheck {
 }
 
 /// The audit log.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Audit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    pub sample: Span,
     pub redact: Vec<String>,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { log: None, sample: Span::from_secs(1), redact: Vec::new() }
+    }
 }
 
 /// Rules that watch the audit log.

@@ -17,13 +17,18 @@ pub(crate) fn toml(settings: &Settings, declared_allowed: bool) -> String {
 }
 
 /// SHA-256 over JSON with sorted keys and no space.
-pub(crate) fn hash(settings: &Settings, declared_allowed: bool) -> [u8; 32] {
+/// `locked` is the digest of the environment that was found.
+pub(crate) fn hash(settings: &Settings, declared_allowed: bool, locked: Option<&str>) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(b"ringfence policy 1\n");
     hasher.update([u8::from(declared_allowed)]);
     let mut canonical = String::new();
     write(&serde_json::to_value(settings).unwrap_or_default(), &mut canonical);
     hasher.update(canonical);
+    if let Some(locked) = locked {
+        hasher.update(b"\nenvironment ");
+        hasher.update(locked);
+    }
     hasher.finalize().into()
 }
 

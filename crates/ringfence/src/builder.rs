@@ -43,6 +43,7 @@ pub struct Builder {
     tiers: Vec<Arc<dyn Tier>>,
     warm_up: Vec<Interpreter>,
     outbound: Outbound,
+    environments: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -55,6 +56,7 @@ impl Default for Builder {
             tiers: Vec::new(),
             warm_up: Vec::new(),
             outbound: Outbound::default(),
+            environments: None,
         }
     }
 }
@@ -97,6 +99,14 @@ impl Builder {
     #[must_use]
     pub fn python(mut self, interpreter: impl Into<String>) -> Self {
         self.process.python = interpreter.into();
+        self
+    }
+
+    /// The folder of the locked environments that policies name; without one there are none. `ringfence env` makes them in
+    /// `environments` of its state folder.
+    #[must_use]
+    pub fn environments(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.environments = Some(folder.into());
         self
     }
 
@@ -145,7 +155,8 @@ impl Builder {
         self.warm_up.into_iter().for_each(|engine| embedded.warm_up_engine(engine));
         let mut tiers: Vec<Arc<dyn Tier>> = vec![Arc::new(embedded), Arc::new(ProcessTier::new(self.process))];
         tiers.extend(self.tiers);
-        let parts = Parts { tiers, log: Arc::new(log), snapshot_key: SnapshotKey::new(key) };
+        let (snapshot_key, environments) = (SnapshotKey::new(key), self.environments);
+        let parts = Parts { tiers, log: Arc::new(log), snapshot_key, environments };
         Ok(Engine::new(ringfence_session::Engine::with_outbound(parts, self.outbound)))
     }
 }

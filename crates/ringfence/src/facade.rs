@@ -8,7 +8,9 @@ use std::sync::Arc;
 use ringfence_bridge::{Approve, HostError, HostFunction, Registry, RegistryError, typed, typed_async};
 use ringfence_policy::Policy;
 use ringfence_session::{Killing, Paused, Request, RunError, SessionError, Target, Watch};
-use ringfence_types::{Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant};
+use ringfence_types::{
+    Command, Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -179,6 +181,20 @@ impl Session {
         watch: impl FnMut(Progress<'_>) + Send,
     ) -> Result<Outcome, RunError> {
         self.0.run(source, &mut Watcher(watch)).await
+    }
+
+    /// Runs a command that is not Python, where the session's tier has any; how it ended is in the outcome's `exit_code`.
+    pub async fn exec(&mut self, command: Command) -> Result<Outcome, RunError> {
+        self.0.exec(command, &mut ()).await
+    }
+
+    /// Runs a command and tells what it writes while it goes on.
+    pub async fn exec_watched(
+        &mut self,
+        command: Command,
+        watch: impl FnMut(Progress<'_>) + Send,
+    ) -> Result<Outcome, RunError> {
+        self.0.exec(command, &mut Watcher(watch)).await
     }
 
     /// Runs up to the first call of `function`, and writes the session down there instead of calling.

@@ -20,6 +20,12 @@ fn build(options: EngineOptions) -> Result<ringfence_session::Engine, BuildError
     if let Some(key) = options.snapshot_key {
         builder = builder.snapshot_key(key);
     }
+    if let Some(folder) = options.environments {
+        builder = builder.environments(folder);
+    }
+    if let Some(python) = options.python {
+        builder = builder.python(python);
+    }
     for engine in options.warm_up {
         builder = builder.warm_up(engine);
     }

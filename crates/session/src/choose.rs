@@ -39,6 +39,8 @@ pub struct Wish<'a> {
     pub program: Option<&'a Program>,
     /// The engine that the caller insists on.
     pub engine: Option<Engine>,
+    /// A command is to run, which is no Python.
+    pub command: bool,
 }
 
 /// How far to look.
@@ -126,6 +128,14 @@ fn declared(tier: &dyn Tier, wish: Wish<'_>) -> Result<(Engines, String), String
         return Err("the policy does not allow it".to_owned());
     }
     enforceable(tier.capabilities(), wish.grant.needs())?;
+    if wish.command {
+        let why = "runs commands".to_owned();
+        return if tier.capabilities().commands {
+            Ok((vec![None], why))
+        } else {
+            Err("runs Python only, no commands".to_owned())
+        };
+    }
     engines(tier.capabilities(), wish)
 }
 

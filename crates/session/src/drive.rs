@@ -21,7 +21,8 @@ use crate::choose::Candidate;
 use crate::deadline::Deadline;
 use crate::error::{RunError, SessionError};
 use crate::replay::{Diverged, Replay};
-use crate::run::{End, Place, Run, Watch, limit_text, plain};
+use crate::run::{End, Place, Run, Watch, Work, limit_text, plain};
+use crate::sample::Sampler;
 
 /// One run's driver.
 pub(crate) struct Drive<'r, 'a> {
@@ -33,6 +34,9 @@ pub(crate) struct Drive<'r, 'a> {
     waiting: Vec<CallId>,
     replay: Replay,
     pausing: Option<Call>,
+    /// A command runs, not a program.
+    command: bool,
+    sampler: Option<Sampler>,
 }
 
 /// What happened first.
@@ -75,17 +79,20 @@ impl<'r, 'a> Drive<'r, 'a> {
             waiting: Vec::new(),
             replay: Replay::default(),
             pausing: None,
+            command: false,
+            sampler: None,
         }
     }
 
-    /// Feeds the snippet, or takes up the state that is waiting, and goes on to the end.
-    pub async fn go(mut self, source: Option<Source>) -> Result<End, RunError> {
+    /// Feeds the snippet, runs the command, or takes up the state that is waiting, and goes on to the end.
+    pub async fn go(mut self, work: Work) -> Result<End, RunError> {
         if let Some(open) = &self.run.session.open {
             let limits = self.run.session.grant.limits();
             self.run.deadline = Some(Deadline::start(limits, &open.meter, self.run.session.lifetime_end()));
+            self.sampler = Some(Sampler::start(self.run.session.grant.sample(), &open.meter));
         }
-        let first = match source {
-            Some(source) => {
+        let first = match work {
+            Work::Feed(source) => {
                 if let Some(end) = self.move_before().await? {
                     return Ok(end);
                 }
@@ -97,7 +104,13 @@ impl<'r, 'a> Drive<'r, 'a> {
                 session.history.begin(&source);
                 self.feed(source)
             }
-            None => match self.run.session.restoring.take() {
+            Work::Exec(command) => {
+                // It is done once, here: what it changes can't be repeated elsewhere.
+                self.run.session.history.give_up();
+                self.command = true;
+                Turn::Exec(command)
+            }
+            Work::Resume => match self.run.session.restoring.take() {
                 Some((engine, state)) => Turn::Restore(engine, state),
                 None => return Ok(End::Denied("there is no run to go on with".to_owned())),
             },
@@ -193,6 +206,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     async fn until_end(&mut self, first: Turn) -> Result<End, RunError> {
         let mut turn = first;
         loop {
+            self.sample()?;
             let step = match self.step(turn).await? {
                 Ok(step) => step,
                 Err(fault) => return Ok(self.fault(fault)),
@@ -214,6 +228,13 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
+    /// Records what the cell uses, where that is due.
+    fn sample(&mut self) -> Result<(), RunError> {
+        let open = self.run.session.open.as_ref();
+        let found = self.sampler.as_mut().zip(open).and_then(|(sampler, open)| sampler.look(&open.meter));
+        found.map_or(Ok(()), |found| self.run.record(Record::Sampled(found)))
+    }
+
     /// Calls that are still under way are given up, each with its record.
     fn forget(&mut self) {
         self.pending.clear();
@@ -231,6 +252,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             Ok(look) => look,
             Err(hit) => return Ok(Ok(Step::Struck(hit))),
         };
+        let look = self.sampler.as_ref().and_then(Sampler::next).map_or(look, |sample| look.min(sample));
         // The cell is polled first, so that the turn is on its way whatever else happens.
         tokio::select! {
             biased;
@@ -246,17 +268,20 @@ impl<'r, 'a> Drive<'r, 'a> {
             self.guest_goes_on();
         }
         Ok(match event {
+            Event::Exited(code) if self.command => Next::End(End::Exited(code)),
+            Event::Unsupported(why, _) if self.command => Next::End(End::Unsupported(plain(&why))),
+            Event::Print(stream, bytes) => self.print(stream, &bytes),
+            Event::Limit(kind, reached) => Next::End(self.inner_limit(kind, reached)),
+            _ if self.command => Next::End(broke("it answered a command with something else")),
             Event::Call(call) => self.call(call)?,
             Event::Await(ids) => self.waits(ids),
-            Event::Print(stream, bytes) => self.print(stream, &bytes),
             Event::Shown(bundle) => self.show(bundle),
             Event::Done(value) => Next::End(self.done(value)),
             Event::NoValue(why) => Next::End(End::NoValue(why)),
             Event::Raised(exception) => Next::End(End::Raised(exception)),
-            Event::Limit(kind, reached) => Next::End(self.inner_limit(kind, reached)),
             Event::Unsupported(feature, line) => Next::End(End::Unsupported(unsupported(&feature, line))),
             Event::Snapshotted(state) => Next::End(self.paused(&state)?),
-            Event::Restored | Event::Filed(_) => Next::End(broke("it answered what was not asked")),
+            Event::Restored | Event::Filed(_) | Event::Exited(_) => Next::End(broke("it answered what was not asked")),
         })
     }
 
@@ -496,7 +521,8 @@ impl<'r, 'a> Drive<'r, 'a> {
                     | Event::Unsupported(..)
                     | Event::Snapshotted(_)
                     | Event::Restored
-                    | Event::Filed(_),
+                    | Event::Filed(_)
+                    | Event::Exited(_),
                 )
                 | Step::Answered(_) => return Err(Halt::Lost),
             };

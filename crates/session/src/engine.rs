@@ -2,17 +2,19 @@
 //!
 //! Answers to: the composition root, which builds it, and the front doors. Must not: open anything by itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringfence_analysis::analyze;
-use ringfence_audit::event::{GrantDenied, Granted, Hold as HoldDetail, Snapshot};
+use ringfence_audit::event::{GrantDenied, Granted, Hold as HoldDetail, Locked, Snapshot};
 use ringfence_audit::{Entry, Event, Log, Scope, sha256_hex};
 use ringfence_bridge::{Approve, Bridge, Hold, Holds, Host, Rates, Registry};
-use ringfence_policy::{Ask, Denial, Grant, Policy};
+use ringfence_policy::{Ask, Grant, Policy};
 use ringfence_tier::{Capabilities, Probe, Tier};
 use ringfence_types::{Engine as Interpreter, SessionId, Tenant, TierName};
 
 use crate::choose::{Choice, Reach, Wish, choose};
+use crate::environment;
 use crate::error::SessionError;
 use crate::idle::Resting;
 use crate::kill::{Killing, Running, Table, Target};
@@ -28,6 +30,8 @@ pub struct Parts {
     pub log: Arc<Log>,
     /// Seals snapshots.
     pub snapshot_key: SnapshotKey,
+    /// The folder of locked environments, which policies name; `None`: there are none.
+    pub environments: Option<PathBuf>,
 }
 
 /// What a caller wants for one session.
@@ -70,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) tiers: Vec<Arc<dyn Tier>>,
     pub(crate) host: Host,
     pub(crate) key: SnapshotKey,
+    environments: Option<PathBuf>,
     pub(crate) table: Table,
     pub(crate) resting: Resting,
     pub(crate) outbound: Outbound,
@@ -85,7 +90,8 @@ impl Engine {
     pub fn with_outbound(parts: Parts, outbound: Outbound) -> Self {
         let host = Host { log: parts.log, rates: Rates::default(), holds: Holds::default() };
         let (table, resting) = (Table::default(), Resting::default());
-        Self(Arc::new(Shared { tiers: parts.tiers, host, key: parts.snapshot_key, table, resting, outbound }))
+        let (key, environments) = (parts.snapshot_key, parts.environments);
+        Self(Arc::new(Shared { tiers: parts.tiers, host, key, environments, table, resting, outbound }))
     }
 
     /// A session, where the policy grants one. Nothing is opened before the first snippet.
@@ -96,6 +102,7 @@ impl Engine {
 
     /// A session that goes on from a snapshot. One taken in the middle of a run goes on at `Session::resume`.
     pub async fn restore(&self, request: Request, snapshot: &[u8]) -> Result<Session, SessionError> {
+        let request = Request { policy: self.found(request.policy)?, ..request };
         let policy = request.policy.hash();
         let (bound, state) = seal::open(&self.0.key, &request.tenant, &policy, snapshot)?;
         let (grant, opening) = self.grant(Request { engine: Some(bound.engine), ..request })?;
@@ -115,9 +122,14 @@ impl Engine {
             return Err(SessionError::Held(target));
         }
         let ask = Ask { tenant: request.tenant.clone(), session, functions: request.functions.specs() };
-        let grant = match request.policy.decide(&ask) {
+        let name = request.policy.name().to_owned();
+        let policy = match self.found(request.policy) {
+            Ok(policy) => policy,
+            Err(error) => return Err(self.refused(&ask, &name, error)?),
+        };
+        let grant = match policy.decide(&ask) {
             Ok(grant) => grant,
-            Err(denial) => return Err(self.denied(&ask, request.policy.name(), denial)?),
+            Err(denial) => return Err(self.refused(&ask, &name, SessionError::Denied(denial))?),
         };
         self.record(&scope_of(&grant), granted(&grant))?;
         let host = self.0.host.clone();
@@ -126,11 +138,22 @@ impl Engine {
         Ok((grant, Opening { bridge: Arc::new(bridge), engine: request.engine, switch }))
     }
 
-    fn denied(&self, ask: &Ask, policy: &str, denial: Denial) -> Result<SessionError, SessionError> {
+    /// The policy with the environment that it names.
+    fn found(&self, policy: Policy) -> Result<Policy, SessionError> {
+        match policy.environment() {
+            Some(name) => {
+                let found = environment::find(self.0.environments.as_deref(), name)?;
+                Ok(policy.with_environment(found))
+            }
+            None => Ok(policy),
+        }
+    }
+
+    fn refused(&self, ask: &Ask, policy: &str, why: SessionError) -> Result<SessionError, SessionError> {
         let scope = Scope::session(ask.tenant.clone(), ask.session.clone());
-        let detail = GrantDenied { policy: policy.to_owned(), reason: denial.to_string() };
+        let detail = GrantDenied { policy: policy.to_owned(), reason: why.to_string() };
         self.record(&scope, Event::GrantDenied(detail))?;
-        Ok(SessionError::Denied(denial))
+        Ok(why)
     }
 
     pub(crate) fn record(&self, scope: &Scope, event: Event) -> Result<u64, ringfence_audit::AuditError> {
@@ -141,9 +164,9 @@ impl Engine {
     pub async fn explain(&self, request: Request, code: &str) -> Result<Choice, SessionError> {
         let session = SessionId::from_random(random()?);
         let ask = Ask { tenant: request.tenant, session, functions: request.functions.specs() };
-        let grant = request.policy.decide(&ask)?;
+        let grant = self.found(request.policy)?.decide(&ask)?;
         let program = analyze(code).map_err(|fault| SessionError::Unsupported(fault.to_string()))?;
-        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine };
+        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine, command: false };
         Ok(choose(&self.0.tiers, wish, Reach::All).await)
     }
 
@@ -212,6 +235,7 @@ fn granted(grant: &Grant) -> Event {
         floor: grant.floor(),
         functions: grant.functions().iter().map(|spec| spec.name.clone()).collect(),
         limits: grant.limits().clone(),
+        environment: grant.environment().map(|found| Locked { name: found.name.clone(), sha256: found.digest.clone() }),
     }))
 }
 

@@ -8,6 +8,7 @@ use ringfence_policy::{Denial, SchemaFault};
 use ringfence_tier::TierFault;
 use ringfence_types::FileFault;
 
+use crate::environment::EnvironmentError;
 use crate::mounts::MountError;
 use crate::network::NetworkError;
 use crate::seal::SnapshotError;
@@ -45,6 +46,9 @@ pub enum SessionError {
     /// A secret or the proxy is not to be had.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// The environment that the policy names can't be used.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
     /// The session has ended.
     #[error("the session has ended: {0}; open a new one")]
     Ended(String),

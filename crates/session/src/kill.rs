@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_tier::Killer;
+use ringfence_tier::{CellUsage, Held, Killer, Meter};
 use ringfence_types::{RunId, SessionId, Tenant, TierName};
 use tokio::sync::Notify;
 
@@ -123,6 +123,8 @@ pub struct Running {
     pub calls: Vec<String>,
     /// How long the session has existed.
     pub age: Duration,
+    /// What its cell used so far and holds now, where it has one.
+    pub usage: Option<(CellUsage, Held)>,
 }
 
 #[derive(Debug)]
@@ -133,6 +135,7 @@ struct Entry {
     calls: Vec<String>,
     since: Instant,
     switch: Arc<KillSwitch>,
+    meter: Option<Meter>,
 }
 
 /// Which sessions are to be ended.
@@ -165,6 +168,7 @@ impl Table {
             calls: Vec::new(),
             since: Instant::now(),
             switch: Arc::clone(&switch),
+            meter: None,
         };
         locked(&self.0).insert(session.clone(), entry);
         switch
@@ -194,9 +198,14 @@ impl Table {
         locked(&self.0).get(session)?.run.clone()
     }
 
-    /// Says where it runs.
-    pub fn set_tier(&self, session: &SessionId, tier: TierName) {
-        self.change(session, |entry| entry.tier = Some(tier));
+    /// Says where it runs, and what reads what it uses there.
+    pub fn set_tier(&self, session: &SessionId, tier: TierName, meter: Meter) {
+        self.change(session, |entry| (entry.tier, entry.meter) = (Some(tier), Some(meter)));
+    }
+
+    /// Says that its cell is gone.
+    pub fn has_no_cell(&self, session: &SessionId) {
+        self.change(session, |entry| entry.meter = None);
     }
 
     /// Says that a host function is being called.
@@ -233,18 +242,25 @@ impl Table {
 
     /// Every session, oldest first.
     pub fn list(&self) -> Vec<Running> {
-        let table = locked(&self.0);
-        let mut rows: Vec<Running> = table
-            .iter()
-            .map(|(session, entry)| Running {
+        let row = |(session, entry): (&SessionId, &Entry)| {
+            let row = Running {
                 session: session.clone(),
                 tenant: entry.tenant.clone(),
                 run: entry.run.clone(),
                 tier: entry.tier,
                 calls: entry.calls.clone(),
                 age: entry.since.elapsed(),
-            })
-            .collect();
+                usage: None,
+            };
+            (row, entry.meter.clone())
+        };
+        let found: Vec<(Running, Option<Meter>)> = locked(&self.0).iter().map(row).collect();
+        // Reading the kernel's books takes its time: the table is not held meanwhile.
+        let read = |(row, meter): (Running, Option<Meter>)| Running {
+            usage: meter.map(|meter| (meter.read(), meter.held())),
+            ..row
+        };
+        let mut rows: Vec<Running> = found.into_iter().map(read).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.age));
         rows
     }

@@ -9,6 +9,7 @@ mod choose;
 mod deadline;
 mod drive;
 mod engine;
+pub mod environment;
 mod error;
 mod exception;
 mod idle;
@@ -19,6 +20,7 @@ mod opening;
 mod output;
 mod replay;
 mod run;
+mod sample;
 mod seal;
 mod session;
 

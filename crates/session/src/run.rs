@@ -7,8 +7,8 @@ use ringfence_audit::event::{RunClosed, RunStarted};
 use ringfence_audit::{Event, Scope};
 use ringfence_tier::TierFault;
 use ringfence_types::{
-    AuditSpan, Call, Engine, GuestException, LimitHit, LimitKind, Limits, MimeBundle, Outcome, RunId, Source, Status,
-    Stream, Strength, TierName, TraceFrame, Usage, Value, ValueBudget,
+    AuditSpan, Call, Command, Engine, GuestException, LimitHit, LimitKind, Limits, MimeBundle, Outcome, RunId, Source,
+    Status, Stream, Strength, TierName, TraceFrame, Usage, Value, ValueBudget,
 };
 
 use crate::deadline::Deadline;
@@ -17,7 +17,7 @@ use crate::engine::random;
 use crate::error::{RunError, SessionError};
 use crate::exception::bounded;
 use crate::output::Output;
-use crate::session::{Ended, Open, Session};
+use crate::session::{Ended, Open, Purpose, Session};
 
 /// Who watches a run while it goes on.
 pub trait Watch: Send {
@@ -56,12 +56,24 @@ impl Paused {
 
 pub(crate) const GIVEN_UP: &str = "the caller gave the run up";
 
+/// What a run is to do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Run a snippet.
+    Feed(Source),
+    /// Run a command.
+    Exec(Command),
+    /// Go on with the run whose state was taken up.
+    Resume,
+}
+
 /// How a run came to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum End {
     Done(Value),
     NoValue(String),
     Raised(GuestException),
+    Exited(i32),
     Denied(String),
     Limited(LimitHit),
     /// A limit that the session outlives: a program too large to be looked at, or one that the cell keeps by itself.
@@ -78,25 +90,28 @@ pub(crate) enum End {
 /// The line: request, choose, open, drive, close.
 pub(crate) async fn run(
     session: &mut Session,
-    source: Option<Source>,
+    work: Work,
     pause_at: Option<&str>,
     watch: &mut dyn Watch,
 ) -> Result<Paused, RunError> {
     let mut run = Run::begin(session)?;
-    let end = match run.ready(source.as_ref()).await {
+    let end = match run.ready(&work).await {
         Err(NotReady::End(end)) => end,
         Err(NotReady::Error(error)) => return Err(run.fail(error)),
         Ok(()) => {
-            run.record(Event::RunStarted(started(source.as_ref(), run.session)))?;
-            Drive::new(&mut run, pause_at, watch).go(source).await?
+            run.record(Event::RunStarted(started(&work, run.session)))?;
+            Drive::new(&mut run, pause_at, watch).go(work).await?
         }
     };
     run.close(end)
 }
 
-fn started(source: Option<&Source>, session: &Session) -> RunStarted {
-    let resumed = Source { file: "snapshot".to_owned(), ..Source::new("") };
-    let mut source = source.unwrap_or(&resumed).clone();
+fn started(work: &Work, session: &Session) -> RunStarted {
+    let mut source = match work {
+        Work::Feed(source) => source.clone(),
+        Work::Exec(command) => return RunStarted::of_command(command),
+        Work::Resume => Source { file: "snapshot".to_owned(), ..Source::new("") },
+    };
     source.engine = session.open.as_ref().and_then(|open| open.engine);
     RunStarted::of(&source)
 }
@@ -186,7 +201,7 @@ impl<'a> Run<'a> {
     }
 
     /// Everything before the first turn: the session may run, a tier is chosen, a cell is open.
-    async fn ready(&mut self, source: Option<&Source>) -> Result<(), NotReady> {
+    async fn ready(&mut self, work: &Work) -> Result<(), NotReady> {
         self.session.expire();
         if let Some(ended) = self.session.ended.clone() {
             return Err(End::Over(ended).into());
@@ -194,23 +209,28 @@ impl<'a> Run<'a> {
         if let Some(target) = self.session.engine.holds().on_tenant(self.session.grant.tenant()) {
             return Err(End::Denied(format!("a kill switch is set on `{target}`")).into());
         }
-        match source {
-            Some(source) => {
+        match work {
+            Work::Feed(source) => {
                 let program = program(source, self.session)?;
                 if self.session.open.is_none() {
-                    self.choose_and_open(&program).await?;
+                    self.choose_and_open(Purpose::Program(&program)).await?;
                 }
                 self.program = Some(program);
             }
-            None if self.session.restoring.is_some() => {}
-            None => return Err(End::Denied("there is no run to go on with".to_owned()).into()),
+            Work::Exec(_) => match &self.session.open {
+                None => self.choose_and_open(Purpose::Command).await?,
+                Some(open) if open.home.capabilities().commands => {}
+                Some(open) => return Err(End::Unsupported(no_commands(open.tier)).into()),
+            },
+            Work::Resume if self.session.restoring.is_some() => {}
+            Work::Resume => return Err(End::Denied("there is no run to go on with".to_owned()).into()),
         }
         self.place = self.session.open.as_ref().map(Place::of);
         Ok(())
     }
 
-    async fn choose_and_open(&mut self, program: &Program) -> Result<(), NotReady> {
-        let chosen = self.session.choose_and_open(&self.scope, Some(program)).await.map_err(RunError::from)?;
+    async fn choose_and_open(&mut self, purpose: Purpose<'_>) -> Result<(), NotReady> {
+        let chosen = self.session.choose_and_open(&self.scope, purpose).await.map_err(RunError::from)?;
         if let Some(number) = chosen.record {
             self.recorded(number);
         }
@@ -234,7 +254,8 @@ impl<'a> Run<'a> {
             return error;
         }
         let (usage, reason) = (Usage::default(), Some(error.to_string()));
-        let detail = RunClosed { status: Status::Unsupported, usage, limit: None, exception: None, reason };
+        let detail =
+            RunClosed { status: Status::Unsupported, usage, limit: None, exception: None, exit_code: None, reason };
         match self.record(Event::RunClosed(detail)) {
             Ok(()) => {
                 self.closed = true;
@@ -303,6 +324,7 @@ impl<'a> Run<'a> {
             stdout,
             stderr,
             dropped,
+            exit_code: None,
             exception: None,
             limit: None,
             reason: None,
@@ -316,6 +338,10 @@ impl<'a> Run<'a> {
                 (Status::Completed, None)
             }
             End::NoValue(why) => (Status::Completed, Some(why.clone())),
+            End::Exited(code) => {
+                outcome.exit_code = Some(*code);
+                (Status::Completed, None)
+            }
             End::Raised(exception) => {
                 outcome.exception = Some(bounded(exception.clone(), self.session.grant.limits().output.bytes()));
                 (Status::Raised, None)
@@ -344,6 +370,13 @@ impl<'a> Run<'a> {
         };
         Outcome { status, reason, ..outcome }
     }
+}
+
+fn no_commands(tier: TierName) -> String {
+    format!(
+        "this session is in the `{tier}` tier, which runs Python only, no commands; begin the session with the command, \
+         or name `process` alone in `[isolation] tiers` of its policy"
+    )
 }
 
 /// What the policy allows of one kind.
@@ -384,6 +417,7 @@ fn closed(outcome: &Outcome) -> RunClosed {
         usage: outcome.usage,
         limit: outcome.limit,
         exception: outcome.exception.as_ref().map(|exception| exception.kind.clone()),
+        exit_code: outcome.exit_code,
         reason: outcome.reason.clone(),
     }
 }
@@ -430,7 +464,8 @@ impl Drop for Run<'_> {
         self.session.end(Status::Cancelled, None, GIVEN_UP.to_owned());
         let usage = self.usage();
         let reason = Some(GIVEN_UP.to_owned());
-        let detail = RunClosed { status: Status::Cancelled, usage, limit: None, exception: None, reason };
+        let detail =
+            RunClosed { status: Status::Cancelled, usage, limit: None, exception: None, exit_code: None, reason };
         let _ = self.session.engine.record(&self.scope, Event::RunClosed(detail));
     }
 }

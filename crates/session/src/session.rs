@@ -13,8 +13,8 @@ use ringfence_egress::Serving;
 use ringfence_policy::Grant;
 use ringfence_tier::{Cell, Event as CellEvent, Meter, Tier, TierFault, Turn};
 use ringfence_types::{
-    Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome, SessionId,
-    Source, Status, Strength, TierName,
+    Command, Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome,
+    SessionId, Source, Status, Strength, TierName,
 };
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ use crate::mounts;
 use crate::network::Network;
 use crate::opening;
 use crate::replay::History;
-use crate::run::{self, Paused, Watch};
+use crate::run::{self, Paused, Watch, Work};
 use crate::seal::{self, Bound};
 
 /// What a session is made with, beside its grant.
@@ -67,6 +67,17 @@ pub(crate) struct Open {
     pub strength: Strength,
     /// Its network, where it has one.
     _serving: Option<Serving>,
+}
+
+/// What a cell is opened for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose<'a> {
+    /// Nothing is known yet of what will run.
+    Unknown,
+    /// This program.
+    Program(&'a Program),
+    /// A command.
+    Command,
 }
 
 /// How a session that can't go on came to its end.
@@ -147,7 +158,13 @@ impl Session {
 
     /// Runs one snippet. Dropping the future cancels the run and ends the session.
     pub async fn run(&mut self, source: Source, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-        Ok(run::run(self, Some(source), None, watch).await?.into_outcome())
+        Ok(run::run(self, Work::Feed(source), None, watch).await?.into_outcome())
+    }
+
+    /// Runs a command, which shares the session's files and limits. Its output is what it writes, its end the outcome's
+    /// `exit_code`. What it starts and leaves behind lives on to the end of the session.
+    pub async fn exec(&mut self, command: Command, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+        Ok(run::run(self, Work::Exec(command), None, watch).await?.into_outcome())
     }
 
     /// Runs one snippet up to the first call of `function`, and writes the session down there instead of calling.
@@ -157,12 +174,12 @@ impl Session {
         function: &str,
         watch: &mut dyn Watch,
     ) -> Result<Paused, RunError> {
-        run::run(self, Some(source), Some(function), watch).await
+        run::run(self, Work::Feed(source), Some(function), watch).await
     }
 
     /// Goes on with the run in whose middle the snapshot was taken.
     pub async fn resume(&mut self, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-        Ok(run::run(self, None, None, watch).await?.into_outcome())
+        Ok(run::run(self, Work::Resume, None, watch).await?.into_outcome())
     }
 
     /// Writes the state down, between snippets. The bytes are under seal.
@@ -209,7 +226,7 @@ impl Session {
     pub(crate) async fn take_up(&mut self, bound: Bound, state: Vec<u8>) -> Result<(), SessionError> {
         self.history.give_up();
         let scope = self.scope.clone();
-        self.choose_and_open(&scope, None).await?.opened?;
+        self.choose_and_open(&scope, Purpose::Unknown).await?.opened?;
         if bound.mid_run {
             self.restoring = Some((bound.engine, state));
             return Ok(());
@@ -266,7 +283,7 @@ impl Session {
         self.usable()?;
         if self.open.is_none() {
             let scope = self.scope.clone();
-            self.choose_and_open(&scope, None).await?.opened?;
+            self.choose_and_open(&scope, Purpose::Unknown).await?.opened?;
         }
         match self.step(Turn::Files(op)).await? {
             CellEvent::Filed(FileReply::Fault(fault)) => Err(fault.into()),
@@ -276,13 +293,14 @@ impl Session {
         }
     }
 
-    /// Chooses a tier for `program`, or for what is not known yet, records the choice, and opens a cell there.
-    pub(crate) async fn choose_and_open(
-        &mut self,
-        scope: &Scope,
-        program: Option<&Program>,
-    ) -> Result<Chosen, AuditError> {
-        let wish = Wish { grant: &self.grant, program, engine: self.wanted };
+    /// Chooses a tier for this purpose, records the choice, and opens a cell there.
+    pub(crate) async fn choose_and_open(&mut self, scope: &Scope, purpose: Purpose<'_>) -> Result<Chosen, AuditError> {
+        let (program, command) = match purpose {
+            Purpose::Unknown => (None, false),
+            Purpose::Program(program) => (Some(program), false),
+            Purpose::Command => (None, true),
+        };
+        let wish = Wish { grant: &self.grant, program, engine: self.wanted, command };
         let choosing = choose(&self.engine.0.tiers, wish, Reach::FirstFit);
         let Some(choice) = self.switch.unless_pulled(choosing).await else {
             return Ok(Chosen { record: None, opened: Err(self.over()) });
@@ -296,7 +314,11 @@ impl Session {
         };
         let record = Some(self.engine.record(scope, Event::TierChosen(chosen))?);
         let Some(candidate) = candidate else {
-            let what = if program.is_some() { "run the program" } else { "be used" };
+            let what = match purpose {
+                Purpose::Unknown => "be used",
+                Purpose::Program(_) => "run the program",
+                Purpose::Command => "run the command",
+            };
             let why = format!("no allowed tier can {what} ({})", self.choice.reasons());
             return Ok(Chosen { record, opened: Err(SessionError::Unsupported(why)) });
         };
@@ -333,7 +355,7 @@ impl Session {
         if open.home.capabilities().acts_outside_the_bridge(self.grant.needs()) {
             self.history.give_up();
         }
-        self.engine.0.table.set_tier(self.id(), tier);
+        self.engine.0.table.set_tier(self.id(), tier, open.meter.clone());
         self.open = Some(open);
         Ok(())
     }
@@ -409,6 +431,7 @@ impl Session {
     /// The session can't go on: its cell is destroyed.
     pub(crate) fn end(&mut self, status: Status, limit: Option<LimitHit>, reason: String) {
         self.open = None;
+        self.engine.0.table.has_no_cell(self.id());
         self.ended.get_or_insert(Ended { status, limit, reason, recorded: false });
     }
 

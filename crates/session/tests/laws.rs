@@ -45,7 +45,12 @@ async fn try_run(trace: &Trace, sink: TraceSink, policy: &str) -> Result<(), Str
     let options = LogOptions { clock: Arc::new(FixedClock(1_767_225_600_000)), ..LogOptions::default() };
     let log = Log::open(Box::new(sink), options).map_err(|error| error.to_string())?;
     let tier = FakeTier::new(trace, script);
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
+    let parts = Parts {
+        tiers: vec![Arc::new(tier)],
+        log: Arc::new(log),
+        snapshot_key: SnapshotKey::new([1; 32]),
+        environments: None,
+    };
     let mut functions = Registry::new();
     functions.add(Traced::function("f", trace, Ok(Value::None))).expect("a good name");
     let policy = Policy::parse(policy, "test").expect("a good policy");

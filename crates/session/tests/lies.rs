@@ -30,7 +30,12 @@ fn session_under(policy: &str, script: Vec<Reply>) -> Session {
     let trace = Trace::new();
     let log = Log::open(Box::new(MemorySink::new()), LogOptions::default()).expect("memory can be written");
     let tier = FakeTier::new(&trace, script);
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
+    let parts = Parts {
+        tiers: vec![Arc::new(tier)],
+        log: Arc::new(log),
+        snapshot_key: SnapshotKey::new([1; 32]),
+        environments: None,
+    };
     let mut functions = Registry::new();
     functions.add(Traced::function("f", &trace, Ok(Value::None))).expect("a good name");
     let policy = Policy::parse(policy, "test").expect("a good policy");

@@ -35,7 +35,12 @@ async fn check(policy: &str, script: Vec<Reply>) {
     let (trace, sink) = (Trace::new(), MemorySink::new());
     let log = Log::open(Box::new(sink.clone()), LogOptions::default()).expect("memory can be written");
     let tier = FakeTier::new(&trace, script);
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
+    let parts = Parts {
+        tiers: vec![Arc::new(tier)],
+        log: Arc::new(log),
+        snapshot_key: SnapshotKey::new([1; 32]),
+        environments: None,
+    };
     let mut functions = Registry::new();
     functions.add(Arc::new(Silent(FunctionSpec::new("f")))).expect("a good name");
     // The lifetime ends a test that would hang.

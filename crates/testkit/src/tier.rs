@@ -222,6 +222,7 @@ fn name(turn: &Turn) -> Option<String> {
         Turn::Snapshot => "turn snapshot".to_owned(),
         Turn::Restore(..) => "turn restore".to_owned(),
         Turn::Files(_) => "turn files".to_owned(),
+        Turn::Exec(command) => format!("turn exec {}", command.program()),
         Turn::Continue => return None,
     })
 }

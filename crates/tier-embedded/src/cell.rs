@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
+use ringfence_tier::{Boxed, Cell, Enforcement, Event, Held, Killer, Meter, TierFault, Turn};
 use ringfence_types::TierName;
 use ringfence_wire::Setup;
 use ringfence_worker::{Frames, Gone, Process, Refill, Taken};
@@ -35,6 +35,9 @@ impl EmbeddedCell {
     }
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
+        if let Turn::Exec(_) = turn {
+            return Ok(Event::Unsupported("commands".to_owned(), None));
+        }
         self.frames.give(turn);
         loop {
             match self.frames.take()? {
@@ -66,7 +69,9 @@ impl Cell for EmbeddedCell {
 
     fn meter(&self) -> Meter {
         let (cpu, peak) = (Arc::clone(&self.process), Arc::clone(&self.process));
-        Meter::new(move || cpu.cpu(), move || peak.peak())
+        let now = Arc::clone(&self.process);
+        let held = move || Held { memory: now.footprint().resident, processes: 1 };
+        Meter::new(move || cpu.cpu(), move || peak.peak()).holding(held)
     }
 }
 

@@ -7,14 +7,15 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use ringfence_tier::{Boxed, Cell, Enforcement, Event, Killer, Meter, TierFault, Turn};
-use ringfence_types::{LimitKind, Stream, TierName};
+use ringfence_tier::{Boxed, Cell, Enforcement, Event, Held, Killer, Meter, TierFault, Turn};
+use ringfence_types::{Command, LimitKind, Stream, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::{Frames, Gone, Process, Refill, Taken, readable};
 
+use crate::errand::{Door, Metered, Underway};
 use crate::group::Group;
 use crate::jail::Ready;
 use crate::way_out;
@@ -26,20 +27,56 @@ const PIECE: usize = 64 << 10;
 
 /// A session's processes.
 #[derive(Debug)]
-struct Inside {
-    place: Process,
-    interpreter: Process,
+pub struct Inside {
+    pub place: Process,
+    pub interpreter: Process,
+    pub door: Arc<Door>,
     group: Option<Group>,
     memory: u64,
+    /// The command that runs now.
+    command: Metered,
 }
 
 impl Inside {
     fn cpu(&self) -> Duration {
-        self.group.as_ref().and_then(Group::cpu).unwrap_or_else(|| self.interpreter.cpu())
+        self.group
+            .as_ref()
+            .and_then(Group::cpu)
+            .unwrap_or_else(|| self.interpreter.cpu() + self.of_command(Process::cpu))
     }
 
     fn peak(&self) -> u64 {
-        self.group.as_ref().and_then(Group::peak).unwrap_or_else(|| self.interpreter.peak())
+        let alone = || self.interpreter.peak().max(self.of_command(Process::peak));
+        self.group.as_ref().and_then(Group::peak).unwrap_or_else(alone)
+    }
+
+    /// All of the session's processes by their group; without one, the interpreter and the command.
+    fn held(&self) -> Held {
+        self.group.as_ref().and_then(Group::held).unwrap_or_else(|| {
+            let command = self.of_command(|command| command.footprint().resident);
+            let memory = self.interpreter.footprint().resident + command;
+            Held { memory, processes: 1 + u32::from(command > 0) }
+        })
+    }
+
+    fn of_command<T: Default>(&self, read: impl Fn(&Process) -> T) -> T {
+        self.command.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(read).unwrap_or_default()
+    }
+
+    /// Counts what a command uses from now on.
+    pub fn meter(&self, command: Process) {
+        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
+    }
+
+    /// Puts a command that has not begun where the session's processes are bounded.
+    pub fn bound(&self, command: &Process) -> std::io::Result<()> {
+        match &self.group {
+            Some(group) => group.add(command.pid()),
+            None => {
+                command.limit_address_space(self.memory.saturating_add(crate::jail::SLACK));
+                Ok(())
+            }
+        }
     }
 
     fn ran_out_of_memory(&self) -> bool {
@@ -52,6 +89,9 @@ pub struct ProcessCell {
     frames: Frames,
     outputs: [Output; 2],
     inside: Arc<Inside>,
+    errand: Errand,
+    /// Pipes of commands that are over, which something that they started may still write to.
+    left: Vec<Output>,
     enforcement: Enforcement,
     /// Until the way out was opened.
     line: Option<OwnedFd>,
@@ -62,12 +102,15 @@ pub struct ProcessCell {
 impl ProcessCell {
     /// Takes a session that is ready.
     pub fn open(ready: Ready, refill: Refill, setup: &Setup, enforcement: Enforcement) -> Self {
-        let Ready { socket, outputs: [out, err], place, interpreter, group, line } = ready;
-        let inside = Inside { place, interpreter, group, memory: setup.memory };
+        let Ready { socket, outputs: [out, err], place, interpreter, group, line, door } = ready;
+        let command = Metered::default();
+        let inside = Inside { place, interpreter, door, group, memory: setup.memory, command };
         Self {
             frames: Frames::new(TIER, socket, setup),
             outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],
             inside: Arc::new(inside),
+            errand: Errand::None,
+            left: Vec::new(),
             enforcement,
             line,
             _refill: refill,
@@ -75,20 +118,65 @@ impl ProcessCell {
     }
 
     async fn next(&mut self, turn: Turn) -> Result<Event, TierFault> {
-        self.frames.give(turn);
+        match turn {
+            Turn::Exec(command) => self.errand = Errand::Asked(command),
+            turn => self.frames.give(turn),
+        }
         loop {
             // A process has written what it wrote before the frame that tells of its end.
-            if let Some(print) = self.outputs.iter_mut().find_map(Output::take) {
+            if let Some(print) = self.outputs.iter_mut().chain(&mut self.left).find_map(Output::take) {
                 return Ok(print);
+            }
+            if self.has_command() {
+                match self.command()? {
+                    Some(event) => return Ok(self.unless_out_of_memory(event)),
+                    None => self.wait_for_command().await,
+                }
+                continue;
             }
             match self.frames.take()? {
                 Some(Taken::Event(event)) => return Ok(self.unless_out_of_memory(event)),
                 Some(Taken::Sync) => self.frames.synced(),
+                // It has just said that it is locked.
+                None if self.has_command() => {}
                 None => match self.wait().await {
                     Ok(()) => {}
                     Err(Gone) => return self.last_words(),
                 },
             }
+        }
+    }
+
+    fn has_command(&self) -> bool {
+        !matches!(self.errand, Errand::None) && self.frames.has_greeted()
+    }
+
+    /// The command under way: begun where it was not yet, and what came of it. What the interpreter says meanwhile
+    /// waits for the next snippet.
+    fn command(&mut self) -> Result<Option<Event>, TierFault> {
+        if let Errand::Asked(command) = &self.errand {
+            let begun = Underway::begin(command, &self.inside);
+            self.errand = Errand::Underway(begun.map_err(|why| TierFault::Open { tier: TIER, why: why.0 })?);
+        }
+        let Errand::Underway(underway) = &mut self.errand else { return Ok(None) };
+        let event = underway.next(&self.inside)?;
+        if event.as_ref().is_some_and(|event| !matches!(event, Event::Print(..)))
+            && let Errand::Underway(over) = std::mem::replace(&mut self.errand, Errand::None)
+        {
+            self.left.retain(|output| output.pipe.is_some());
+            self.left.extend(over.into_outputs());
+        }
+        Ok(event)
+    }
+
+    async fn wait_for_command(&self) {
+        let [out, err] = &self.outputs;
+        let Errand::Underway(underway) = &self.errand else { return };
+        tokio::select! {
+            biased;
+            () = underway.more() => {}
+            () = out.ready() => {}
+            () = err.ready() => {}
         }
     }
 
@@ -105,7 +193,7 @@ impl ProcessCell {
 
     /// A program may survive the end of a process of its own, and yet it went over its limit.
     fn unless_out_of_memory(&self, event: Event) -> Event {
-        let ends = matches!(event, Event::Done(_) | Event::NoValue(_) | Event::Raised(_));
+        let ends = matches!(event, Event::Done(_) | Event::NoValue(_) | Event::Raised(_) | Event::Exited(_));
         if ends && self.inside.ran_out_of_memory() { self.over_memory() } else { event }
     }
 
@@ -124,20 +212,29 @@ impl ProcessCell {
     }
 }
 
+/// A command of this session.
+#[derive(Debug)]
+enum Errand {
+    None,
+    /// It is begun as soon as the session has said that it is locked.
+    Asked(Command),
+    Underway(Underway),
+}
+
 /// What a session's processes write to one stream without frames.
 #[derive(Debug)]
-struct Output {
+pub struct Output {
     stream: Stream,
     /// `None` once nobody holds the other end.
     pipe: Option<File>,
 }
 
 impl Output {
-    fn new(stream: Stream, pipe: std::os::fd::OwnedFd) -> Self {
+    pub fn new(stream: Stream, pipe: std::os::fd::OwnedFd) -> Self {
         Self { stream, pipe: Some(pipe.into()) }
     }
 
-    fn take(&mut self) -> Option<Event> {
+    pub fn take(&mut self) -> Option<Event> {
         let mut few = [0; 4 << 10];
         let mut pipe = self.pipe.as_ref()?;
         match pipe.read(&mut few) {
@@ -158,7 +255,7 @@ impl Output {
         Event::Print(self.stream, bytes)
     }
 
-    async fn ready(&self) {
+    pub async fn ready(&self) {
         match &self.pipe {
             Some(pipe) if readable(pipe.as_fd()).await.is_ok() => {}
             _ => std::future::pending().await,
@@ -195,7 +292,8 @@ impl Cell for ProcessCell {
 
     fn meter(&self) -> Meter {
         let (cpu, peak) = (Arc::clone(&self.inside), Arc::clone(&self.inside));
-        Meter::new(move || cpu.cpu(), move || peak.peak())
+        let now = Arc::clone(&self.inside);
+        Meter::new(move || cpu.cpu(), move || peak.peak()).holding(move || now.held())
     }
 }
 

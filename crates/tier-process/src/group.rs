@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ringfence_tier::Held;
+
 const MOUNTED: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "ringfence-";
 
@@ -140,6 +142,14 @@ impl Group {
     /// The most memory that its processes held together, in bytes.
     pub fn peak(&self) -> Option<u64> {
         whole(self.peak.as_ref()?)?.trim().parse().ok()
+    }
+
+    /// What its processes hold now; threads count as processes, as the kernel counts them.
+    pub fn held(&self) -> Option<Held> {
+        let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        let name = if self.together { "memory.current" } else { "memory.usage_in_bytes" };
+        let processes = self.folders.iter().find_map(|folder| number(folder.join("pids.current")))?;
+        Some(Held { memory: number(self.memory.join(name))?, processes: u32::try_from(processes).ok()? })
     }
 
     /// Whether the kernel ended one of its processes for its memory.

@@ -10,6 +10,9 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
+/// What each session has of its own, over whatever the host has there.
+const SESSIONS_OWN: [&str; 4] = ["/tmp", "/dev/shm", "/workspace", "/proc"];
+
 /// A CPython of the host's, described by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Interpreter {
@@ -48,6 +51,16 @@ pub enum NoInterpreter {
         /// Its last line.
         said: String,
     },
+    /// It lies where a session would not find it.
+    #[error("`{path}` needs `{folder}`, which sessions can't see: each has a `{hidden}` of its own; move it elsewhere")]
+    Hidden {
+        /// What was tried.
+        path: String,
+        /// What it needs.
+        folder: String,
+        /// The folder that is hidden.
+        hidden: &'static str,
+    },
     /// It is too old: handing descriptors over and handles on processes came with 3.9.
     #[error("`{path}` is Python {version}; 3.9 is the oldest that this tier can use")]
     Old {
@@ -74,7 +87,16 @@ impl Interpreter {
         if version < (3, 9) {
             return Err(NoInterpreter::Old { path: path.to_owned(), version: found.version });
         }
-        Ok(found)
+        match found.hidden() {
+            Some((folder, hidden)) => Err(NoInterpreter::Hidden { path: path.to_owned(), folder, hidden }),
+            None => Ok(found),
+        }
+    }
+
+    /// The first of its folders that a session's own folders would hide, and the one that hides it.
+    fn hidden(&self) -> Option<(String, &'static str)> {
+        let hides = |folder: &PathBuf| SESSIONS_OWN.iter().find(|own| folder.starts_with(own)).copied();
+        self.folders().iter().find_map(|folder| Some((folder.display().to_string(), hides(folder)?)))
     }
 
     /// The named packages that it does not have.
@@ -138,5 +160,21 @@ mod tests {
             modules: BTreeMap::new(),
         };
         assert_eq!(found.folders(), [Path::new("/dev"), Path::new("/proc")]);
+    }
+
+    #[test]
+    fn an_interpreter_that_sessions_would_not_find_is_told() {
+        let found = Interpreter {
+            executable: "/usr/bin/python3".to_owned(),
+            version: "3.12.0".to_owned(),
+            base_prefix: "/usr".to_owned(),
+            prefix: "/dev".to_owned(),
+            paths: vec!["/dev/shm".to_owned()],
+            importable: BTreeSet::new(),
+            modules: BTreeMap::new(),
+        };
+        assert_eq!(found.hidden(), None, "a folder above is not hidden");
+        let hidden = Interpreter { prefix: "/dev/shm".to_owned(), ..found };
+        assert_eq!(hidden.hidden(), Some(("/dev/shm".to_owned(), "/dev/shm")));
     }
 }

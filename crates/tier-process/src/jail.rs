@@ -6,11 +6,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, Plan};
 use ringfence_worker::{Control, Executable, Message, Process};
 
+use crate::errand::Door;
 use crate::group::{Group, Groups};
 
 /// How long an interpreter may take to import what was asked for.
@@ -21,7 +23,7 @@ const ENDING: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// Address space beyond the memory limit, where there is no control group: stacks, and what allocators keep.
-const SLACK: u64 = 128 << 20;
+pub const SLACK: u64 = 128 << 20;
 
 /// A session that waits for its first turn, locked.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub struct Ready {
     pub group: Option<Group>,
     /// Where its place waits to be asked for the way out; `None` where there is no network.
     pub line: Option<OwnedFd>,
+    /// Where commands for it are asked for.
+    pub door: Arc<Door>,
 }
 
 /// Why a jail or a session in it could not be made: one line, from the init or the kernel.
@@ -55,6 +59,7 @@ impl From<io::Error> for NoJail {
 #[derive(Debug)]
 pub struct Jail {
     control: Option<Control>,
+    door: Arc<Door>,
     child: Child,
 }
 
@@ -63,13 +68,15 @@ impl Jail {
     pub fn start(executable: &Executable, plan: &Plan) -> Result<Self, NoJail> {
         let (ours, theirs) = Control::pair()?;
         ours.be_patient_for(PATIENCE)?;
+        let (door, door_end) = Control::pair()?;
+        let door = Arc::new(Door::new(door, plan)?);
         let no_copy = |error| {
             let path = executable.path().display();
             NoJail(format!("the worker executable `{path}` can't be copied: {error}; check that the file is there"))
         };
         let mut command = executable.command().map_err(no_copy)?;
-        let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).spawn()?;
-        let jail = Self { control: Some(ours), child };
+        let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).stdout(Stdio::from(door_end)).spawn()?;
+        let jail = Self { control: Some(ours), door, child };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
         let said = jail.control()?.receive()?.bytes;
@@ -103,12 +110,13 @@ impl Jail {
                 interpreter.limit_address_space(usual.saturating_add(groups.bounds().memory).saturating_add(SLACK));
             }
         }
-        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group, line })
+        let door = Arc::clone(&self.door);
+        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group, line, door })
     }
 }
 
 /// A process of the jail by its handle: its number, as the host sees it, is in the handle's own description.
-fn process(handle: OwnedFd) -> Result<Process, NoJail> {
+pub fn process(handle: OwnedFd) -> Result<Process, NoJail> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
     let pid = text.lines().find_map(|line| line.strip_prefix("Pid:")).and_then(|pid| pid.trim().parse().ok());
     let pid: i32 = pid.filter(|pid| *pid > 0).ok_or_else(|| NoJail("a session ended at its start".to_owned()))?;

@@ -4,6 +4,7 @@
 //! grant, hand a used session out again, or build a jail that is weaker than its plan.
 
 mod cell;
+mod errand;
 mod group;
 mod interpreter;
 mod jail;
@@ -124,6 +125,7 @@ fn capabilities() -> Capabilities {
         mounts_ro: true,
         mounts_rw: true,
         packages: true,
+        commands: true,
         mounts_bound: true,
         network: true,
         inner_limits: &INNER_LIMITS,

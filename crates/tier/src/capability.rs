@@ -26,6 +26,8 @@ pub struct Capabilities {
     pub network: bool,
     /// Packages that need native code or a CPython environment.
     pub packages: bool,
+    /// Programs that are not Python, by [`crate::Turn::Exec`].
+    pub commands: bool,
     /// Mounts are bound by the tier itself, so that the host copies nothing into the cell.
     pub mounts_bound: bool,
     /// The limits that a cell keeps itself: no other may be named in [`crate::Event::Limit`].
@@ -65,6 +67,7 @@ impl Capabilities {
             mounts_rw: false,
             network: false,
             packages: false,
+            commands: false,
             mounts_bound: false,
             inner_limits: &[],
         }

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use ringfence_policy::Grant;
 use ringfence_types::{
-    Call, CallId, Engine, FileOp, FileReply, GuestError, GuestException, LimitKind, MimeBundle, Source, Stream,
-    TierName, Value,
+    Call, CallId, Command, Engine, FileOp, FileReply, GuestError, GuestException, LimitKind, MimeBundle, Source,
+    Stream, TierName, Value,
 };
 
 pub use capability::{Capabilities, EngineInfo, InnerLimit, Probe};
@@ -71,6 +71,7 @@ pub trait Cell: Send {
     /// | `Restore` between snippets | `Restored`, `Unsupported`: the cell goes on |
     /// | `Restore` of a run | as `Feed` |
     /// | `Files` | `Filed`, `Unsupported`: the cell goes on |
+    /// | `Exec` | `Print`, and one end: `Exited`, `Limit`, `Unsupported`; given only where [`Capabilities::commands`] says so |
     fn step(&mut self, turn: Turn) -> Boxed<'_, Result<Event, TierFault>>;
 
     /// Opens the cell's way out, once, before its first turn: whatever its programs send to their proxy comes in at this
@@ -96,6 +97,8 @@ pub trait Cell: Send {
 pub enum Turn {
     /// Run this snippet.
     Feed(Source),
+    /// Run this command, between snippets. A session's interpreter has no part in it.
+    Exec(Command),
     /// The answer to a call.
     Answer(CallId, Result<Value, GuestError>),
     /// Nothing new: go on to the next event.
@@ -125,6 +128,8 @@ pub enum Event {
     NoValue(String),
     /// The snippet raised.
     Raised(GuestException),
+    /// The command ended: its exit code, or 128 and the number of the signal that ended it.
+    Exited(i32),
     /// A limit struck inside the cell, and what was reached. Only one of [`Capabilities::inner_limits`], which also says
     /// whether the cell is gone.
     Limit(LimitKind, u64),
@@ -168,11 +173,21 @@ pub struct CellUsage {
     pub peak_memory: u64,
 }
 
+/// What a cell holds at one moment, read by the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Memory, in bytes.
+    pub memory: u64,
+    /// Processes.
+    pub processes: u32,
+}
+
 /// Reads the usage of one cell. Cloneable; gives the last reading where the cell is gone.
 #[derive(Clone)]
 pub struct Meter {
     cpu: Arc<dyn Fn() -> Duration + Send + Sync>,
     peak: Arc<dyn Fn() -> u64 + Send + Sync>,
+    held: Arc<dyn Fn() -> Held + Send + Sync>,
 }
 
 impl Meter {
@@ -181,7 +196,17 @@ impl Meter {
         cpu: impl Fn() -> Duration + Send + Sync + 'static,
         peak: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
-        Self { cpu: Arc::new(cpu), peak: Arc::new(peak) }
+        Self { cpu: Arc::new(cpu), peak: Arc::new(peak), held: Arc::new(Held::default) }
+    }
+    /// The same meter, which reads by `held` what the cell holds now. It may not block either.
+    #[must_use]
+    pub fn holding(mut self, held: impl Fn() -> Held + Send + Sync + 'static) -> Self {
+        self.held = Arc::new(held);
+        self
+    }
+    /// What the cell holds now; nothing where its tier does not read that.
+    pub fn held(&self) -> Held {
+        (self.held)()
     }
     /// Processor time so far. Cheap enough to be read often.
     pub fn cpu(&self) -> Duration {

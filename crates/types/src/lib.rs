@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod command;
+pub mod environment;
 pub mod exact;
 pub mod files;
 pub mod function;
@@ -17,6 +19,8 @@ pub mod strength;
 pub mod value;
 
 pub use call::{Call, CallId, Engine, GuestError, GuestException, MimeBundle, Source, Stream, TraceFrame};
+pub use command::{Command, CommandFault, Stdin};
+pub use environment::{Environment, EnvironmentName, EnvironmentNameError};
 pub use files::{FileEntry, FileFault, FileOp, FileReply, GuestPath};
 pub use function::{Default, FunctionSpec, Parameter, ParameterKind};
 pub use id::{IdError, RunId, SessionId, Tenant};

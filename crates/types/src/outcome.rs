@@ -141,6 +141,8 @@ pub struct Outcome {
     pub stderr: String,
     /// What was cut.
     pub dropped: Dropped,
+    /// How a command ended: its exit code, or 128 and the number of the signal that ended it. Absent for programs.
+    pub exit_code: Option<i32>,
     /// The exception, for `raised`.
     pub exception: Option<GuestException>,
     /// The limit, for `limited`.

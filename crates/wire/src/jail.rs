@@ -103,3 +103,54 @@ pub struct SessionPlan {
     /// The port of its own loopback that leads to the host's proxy; `None`: there is no network.
     pub network: Option<u16>,
 }
+
+/// The longest errand, as JSON: what a socket takes in one message.
+pub const ERRAND: usize = 160 << 10;
+
+/// A command to be run in a session's place: one message of JSON through the door, with the descriptors of
+/// [`ErrandHandle`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errand {
+    /// The program and its arguments.
+    pub arguments: Vec<String>,
+    /// Its whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Where it starts.
+    pub folder: String,
+    /// The session's user inside; `None`: the only one that there is.
+    pub user: Option<u32>,
+}
+
+/// What comes with an errand, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrandHandle {
+    /// A handle on process 1 of the session's namespaces.
+    Place,
+    /// Where [`Report`]s go. One message that comes by it lets the command begin.
+    Report,
+    /// Standard input.
+    Stdin,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl ErrandHandle {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] = [Self::Place, Self::Report, Self::Stdin, Self::Stdout, Self::Stderr];
+}
+
+/// What is told of an errand, one message of JSON each. No program writes any of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The process is there, with a handle on it, and waits for leave.
+    Forked,
+    /// The jail could not do its part.
+    Failed(String),
+    /// There is no such command: why, in one line.
+    NoCommand(String),
+    /// It ended with this code, or by the signal that 128 is taken from.
+    Exited(i32),
+}

@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// The most descriptors that come with one message.
-const DESCRIPTORS: usize = 4;
+const DESCRIPTORS: usize = 5;
 
 /// The longest message that is read whole.
 const LONGEST: usize = 4 << 10;
@@ -22,6 +22,12 @@ const LONGEST: usize = 4 << 10;
 /// One end of the socket.
 #[derive(Debug)]
 pub struct Control(OwnedFd);
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// What came: bytes and descriptors. No bytes: the other side is gone.
 #[derive(Debug)]
@@ -67,10 +73,22 @@ impl Control {
 
     /// Waits for one message.
     pub fn receive(&self) -> io::Result<Message> {
+        self.receive_by(RecvFlags::CMSG_CLOEXEC)
+    }
+
+    /// One message, where it is there already.
+    pub fn receive_now(&self) -> io::Result<Option<Message>> {
+        match self.receive_by(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            received => received.map(Some),
+        }
+    }
+
+    fn receive_by(&self, flags: RecvFlags) -> io::Result<Message> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; LONGEST];
-        let message = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let message = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags)?;
         let descriptors = ancillary.drain().flat_map(|message| match message {
             RecvAncillaryMessage::ScmRights(handles) => handles.collect(),
             _ => Vec::new(),

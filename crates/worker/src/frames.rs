@@ -40,7 +40,8 @@ impl Frames {
         let frame = match turn {
             Turn::Feed(source) => ToGuest::Feed(source),
             Turn::Answer(id, result) => ToGuest::Answer(id, result),
-            Turn::Continue => return,
+            // A worker has no way to run one: a tier that does gives it to something else, by its capabilities.
+            Turn::Continue | Turn::Exec(_) => return,
             Turn::Snapshot => ToGuest::Snapshot,
             Turn::Restore(engine, bytes) => ToGuest::Restore(engine, bytes),
             Turn::Files(op) => ToGuest::Files(op),
@@ -56,6 +57,11 @@ impl Frames {
     /// Waits until more was read than before.
     pub async fn more(&mut self) -> Result<(), Gone> {
         self.link.more().await
+    }
+
+    /// Whether the worker has said that it is ready.
+    pub fn has_greeted(&self) -> bool {
+        self.greeted
     }
 
     /// Whether a whole frame was read. One that breaks its form counts: taking it tells.

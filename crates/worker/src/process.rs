@@ -3,7 +3,7 @@
 //! Answers to: the cells of the tiers. Must not: wait for the process, or believe what it says of itself.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,6 +62,11 @@ impl Process {
         let mut buffer = [0; STATUS];
         let count = open.read_at(&mut buffer, 0).ok()?;
         buffer.get(..count).and_then(|text| std::str::from_utf8(text).ok()).map(read)
+    }
+
+    /// A handle on it, for calls that take one.
+    pub fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
     }
 
     /// Its number, for readings only: it may come to mean another process.

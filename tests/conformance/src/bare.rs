@@ -99,7 +99,7 @@ impl Cell for BareCell {
             match turn {
                 Turn::Feed(source) => self.events = self.run(source).await?.into(),
                 Turn::Continue => {}
-                Turn::Answer(..) | Turn::Snapshot | Turn::Restore(..) | Turn::Files(_) => {
+                Turn::Answer(..) | Turn::Snapshot | Turn::Restore(..) | Turn::Files(_) | Turn::Exec(_) => {
                     return Ok(Event::Unsupported("anything but running".to_owned(), None));
                 }
             }
@@ -226,6 +226,7 @@ async fn drive(cell: &mut dyn Cell, source: Source, session: SessionId) -> Resul
         reason: None,
         usage: Usage::default(),
         chosen: Vec::new(),
+        exit_code: None,
         audit: None,
     })
 }

@@ -168,6 +168,7 @@ fn outcome(stdout: &str) -> Outcome {
         stdout: stdout.to_owned(),
         stderr: String::new(),
         dropped: ringfence_types::Dropped::default(),
+        exit_code: None,
         exception: None,
         limit: None,
         reason: None,

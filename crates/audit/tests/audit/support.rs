@@ -52,6 +52,7 @@ pub fn events() -> Vec<Event> {
     let hold = Hold { target: "tenant:local".to_owned(), by: "kill".to_owned(), reason: None };
     vec![
         Event::Granted(Box::new(Granted {
+            environment: None,
             policy: "csv-analyst".to_owned(),
             policy_sha256: "cd".repeat(32),
             floor: Strength::Process,
@@ -81,6 +82,7 @@ pub fn events() -> Vec<Event> {
             }],
         }),
         Event::RunStarted(RunStarted::of(&Source::new("6*7"))),
+        Event::Sampled(Sampled { cpu_percent: 99, memory: 1 << 20, processes: 2 }),
         Event::CallPermitted(CallPermitted { call: 1, function: function.clone(), arguments: arguments.clone() }),
         Event::CallDenied(CallDenied {
             call: 2,
@@ -128,6 +130,7 @@ pub fn events() -> Vec<Event> {
         Event::HoldSet(hold.clone()),
         Event::HoldReleased(hold),
         Event::RunClosed(RunClosed {
+            exit_code: None,
             status: Status::Limited,
             usage: Usage::default(),
             limit: Some(LimitHit { kind: LimitKind::Wall, allowed: 1000, reached: 1001 }),

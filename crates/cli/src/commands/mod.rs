@@ -4,6 +4,8 @@
 
 pub mod audit;
 pub mod doctor;
+pub mod env;
+pub mod exec;
 pub mod explain;
 pub mod kill;
 pub mod policy;
@@ -11,3 +13,4 @@ pub mod repl;
 pub mod run;
 pub mod shell;
 pub mod stdio;
+pub mod top;

@@ -43,6 +43,8 @@ pub async fn repl(root: &Root, args: ReplArgs, printer: &mut Printer) -> Result<
         snapshot_key: Some(snapshot_key()?),
         warm: 1,
         warm_up: likely("", args.session.engine.wanted()),
+        python: args.session.python.clone(),
+        environments: folders::environments().ok(),
     };
     let history = history();
     let mut lines = editor(history.as_deref())?;

@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::{RunArgs, SessionArgs};
 use crate::exports::Exports;
 use crate::fault::Fault;
+use crate::folders;
 use crate::opened::{Opened, audit_log, likely};
 use crate::printer::Printer;
 use crate::progress::Progress;
@@ -41,6 +42,8 @@ pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8
         snapshot_key: None,
         warm: 1,
         warm_up: likely(&source.code, args.session.engine.wanted()),
+        python: args.session.python.clone(),
+        environments: folders::environments().ok(),
     };
     let opened = Opened::new(root, options, printer)?;
     let exports = exports(&args.session).await?;
@@ -140,6 +143,11 @@ impl<'a> Watcher<'a> {
     pub fn new(printer: &'a mut Printer, streams: bool) -> Self {
         Self { printer, progress: Progress::default(), streams, streamed: Streamed::default() }
     }
+
+    /// The line that shows that something is going on.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
 }
 
 impl Watch for Watcher<'_> {
@@ -182,7 +190,7 @@ pub async fn watched(
     interruptible(running, &handle, progress, waits).await
 }
 
-async fn interruptible<T>(
+pub async fn interruptible<T>(
     running: impl Future<Output = T>,
     handle: &Handle,
     progress: Progress,

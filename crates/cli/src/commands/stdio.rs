@@ -27,6 +27,8 @@ pub async fn stdio(root: &Root, listen: Option<&Path>, printer: &mut Printer) ->
         snapshot_key: Some(key),
         warm: WARM,
         warm_up: Vec::new(),
+        python: None,
+        environments: folders::environments().ok(),
     };
     let opened = Opened::new(root, engine(default_log(folders::state_made()?)), printer)?;
     let options = Options {

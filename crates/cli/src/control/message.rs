@@ -117,6 +117,15 @@ pub struct SessionRow {
     pub calls: Vec<String>,
     /// How long it has existed, in milliseconds.
     pub age_ms: u64,
+    /// Processor time of its cell so far, in milliseconds.
+    #[serde(default)]
+    pub cpu_ms: Option<u64>,
+    /// Memory of its cell now, in bytes.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    /// Processes of its cell now.
+    #[serde(default)]
+    pub processes: Option<u32>,
 }
 
 impl From<Running> for SessionRow {
@@ -128,6 +137,9 @@ impl From<Running> for SessionRow {
             tier: row.tier,
             calls: row.calls,
             age_ms: u64::try_from(row.age.as_millis()).unwrap_or(u64::MAX),
+            cpu_ms: row.usage.map(|(used, _)| u64::try_from(used.cpu.as_millis()).unwrap_or(u64::MAX)),
+            memory: row.usage.map(|(_, held)| held.memory),
+            processes: row.usage.map(|(_, held)| held.processes),
         }
     }
 }

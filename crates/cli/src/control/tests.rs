@@ -14,7 +14,12 @@ use super::{Listener, Reply, Request, Wanted};
 
 fn engine() -> Engine {
     let log = Log::open(Box::new(MemorySink::newest(1 << 20)), LogOptions::default()).expect("in memory");
-    Engine::new(Parts { tiers: Vec::new(), log: Arc::new(log), snapshot_key: SnapshotKey::new([7; 32]) })
+    Engine::new(Parts {
+        tiers: Vec::new(),
+        log: Arc::new(log),
+        snapshot_key: SnapshotKey::new([7; 32]),
+        environments: None,
+    })
 }
 
 fn hold(target: HoldTarget) -> Hold {

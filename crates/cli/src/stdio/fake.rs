@@ -26,7 +26,12 @@ pub(super) fn engine() -> (Engine, Arc<AtomicUsize>) {
     let alive = Arc::new(AtomicUsize::new(0));
     let log = Log::open(Box::new(MemorySink::new()), LogOptions::default()).expect("memory takes a log");
     let tier = FakeTier { capabilities: capabilities(), alive: Arc::clone(&alive) };
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([7; 32]) };
+    let parts = Parts {
+        tiers: vec![Arc::new(tier)],
+        log: Arc::new(log),
+        snapshot_key: SnapshotKey::new([7; 32]),
+        environments: None,
+    };
     (Engine::new(parts), alive)
 }
 
@@ -131,6 +136,7 @@ impl FakeCell {
                 self.count = state[0];
                 Ok(Event::Restored)
             }
+            Turn::Exec(_) => Ok(Event::Exited(0)),
             Turn::Files(op) => Ok(Event::Filed(self.file(op))),
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! Answers to: `connection`. Must not: act on anything.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ringfence_analysis::input_name;
 use ringfence_types::json::from_json;
-use ringfence_types::{FunctionSpec, GuestPath, Source, Value};
+use ringfence_types::{Command, FunctionSpec, GuestPath, Source, Stdin, Value};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -48,6 +50,7 @@ pub(super) enum Method {
 /// What one session does, one after the other.
 pub(super) enum Task {
     Run(Box<Source>),
+    Exec(Box<Command>),
     Snapshot,
     Fork(usize),
     Put(GuestPath, Vec<u8>),
@@ -58,8 +61,10 @@ pub(super) enum Task {
 }
 
 impl Method {
-    const ALL: [&str; 12] =
-        ["hello", "open", "run", "snapshot", "restore", "fork", "put", "get", "list", "remove", "cancel", "close"];
+    const ALL: [&str; 13] = [
+        "hello", "open", "run", "exec", "snapshot", "restore", "fork", "put", "get", "list", "remove", "cancel",
+        "close",
+    ];
 
     /// Reads a request by its method's rules.
     pub fn read(method: Option<&str>, given: Json) -> Result<Self, Fault> {
@@ -74,6 +79,7 @@ impl Method {
             "cancel" => params::<Named>(method, given).map(|named| Self::Cancel(named.session)),
             "close" => params::<Named>(method, given).map(|named| Self::Close(named.session)),
             "run" => params::<Run>(method, given)?.task(),
+            "exec" => params::<Exec>(method, given)?.task(),
             "snapshot" => params::<Named>(method, given).map(|named| Self::Task(named.session, Task::Snapshot)),
             "fork" => params::<Fork>(method, given)?.task(),
             "put" => params::<Put>(method, given)?.task(),
@@ -181,6 +187,30 @@ impl Run {
         let file = self.file.unwrap_or_else(|| "main.py".to_owned());
         let source = Source { file, inputs, stdin: self.stdin, ..Source::new(self.code) };
         Ok(Method::Task(self.session, Task::Run(Box::new(source))))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exec {
+    session: String,
+    command: Vec<String>,
+    #[serde(default)]
+    stdin: String,
+    #[serde(default)]
+    folder: Option<String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+}
+
+impl Exec {
+    fn task(self) -> Result<Method, Fault> {
+        let environment = self.environment.into_iter().collect();
+        let command = Command::new(self.command).and_then(|command| command.with_environment(environment));
+        let command = command.map_err(|fault| Fault::request(fault.to_string()))?;
+        let mut command = command.reading(Stdin::Bytes(bytes("stdin", &self.stdin)?));
+        command.folder = self.folder.as_deref().map(path).transpose()?;
+        Ok(Method::Task(self.session, Task::Exec(Box::new(command))))
     }
 }
 

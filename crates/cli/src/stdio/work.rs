@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ringfence_api::OutcomeView;
 use ringfence_session::{Handle, Session};
-use ringfence_types::Source;
+use ringfence_types::{Command, Source};
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -31,7 +31,7 @@ pub(super) struct Place {
 impl Place {
     /// Hands a task in. Where the session's task is gone, the reply says so as it is dropped.
     pub fn hand(&self, reply: Reply, task: Task) {
-        if matches!(task, Task::Run(_)) {
+        if matches!(task, Task::Run(_) | Task::Exec(_)) {
             self.runs.fetch_add(1, Ordering::AcqRel);
         }
         let _ = self.tasks.send((reply, task));
@@ -43,6 +43,12 @@ impl Place {
             self.handle.cancel();
         }
     }
+}
+
+/// What a run does.
+enum Work {
+    Program(Source),
+    Command(Command),
 }
 
 /// A session and what it needs to answer.
@@ -100,7 +106,8 @@ impl Worker {
     async fn work(mut self, mut tasks: UnboundedReceiver<(Reply, Task)>) {
         while let Some((reply, task)) = tasks.recv().await {
             match task {
-                Task::Run(source) => self.run(reply, *source).await,
+                Task::Run(source) => self.run(reply, Work::Program(*source)).await,
+                Task::Exec(command) => self.run(reply, Work::Command(*command)).await,
                 Task::Close => {
                     drop(self);
                     return reply.result(&json!({}));
@@ -110,9 +117,12 @@ impl Worker {
         }
     }
 
-    async fn run(&mut self, reply: Reply, source: Source) {
+    async fn run(&mut self, reply: Reply, work: Work) {
         let mut events = Events::new(self.link.outbox(), self.link.session(), self.plan.wanted);
-        let ended = self.session.run(source, &mut events).await;
+        let ended = match work {
+            Work::Program(source) => self.session.run(source, &mut events).await,
+            Work::Command(command) => self.session.exec(command, &mut events).await,
+        };
         events.finish();
         self.runs.fetch_sub(1, Ordering::AcqRel);
         match &ended {
@@ -130,7 +140,7 @@ impl Worker {
             Task::Get(path) => json!({"content": STANDARD.encode(session.get_file(path).await?)}),
             Task::List(path) => json!({"entries": session.list_files(path).await?}),
             Task::Remove(path) => session.remove_file(path).await.map(|()| json!({}))?,
-            Task::Run(_) | Task::Close => json!({}),
+            Task::Run(_) | Task::Exec(_) | Task::Close => json!({}),
         })
     }
 

@@ -22,7 +22,7 @@ use seccompiler::apply_filter;
 
 use super::filter::{Filters, bytes_of, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, network, sys};
+use super::{Failed, Step, errand, network, sys};
 use crate::cpython;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
@@ -236,10 +236,17 @@ impl<'a> Init<'a> {
                 next = self.place().ok();
             }
             let (host_gone, any) = (libc::POLLRDHUP, libc::POLLIN);
-            let watched = [(control_socket(), host_gone), (zygote.as_fd(), any), (ours.as_fd(), any)];
+            let watched =
+                [(control_socket(), host_gone), (zygote.as_fd(), any), (ours.as_fd(), any), (errand::door(), any)];
             match sys::wait_for_any(&watched) {
-                Ok(seen) if matches!(seen.as_slice(), [false, false, true]) => {}
-                Ok(seen) if matches!(seen.as_slice(), [false, false, false]) => continue,
+                Ok(seen) if matches!(seen.as_slice(), [false, false, true, _]) => {}
+                Ok(seen) if matches!(seen.as_slice(), [false, false, false, false]) => continue,
+                Ok(seen) if matches!(seen.as_slice(), [false, false, false, true]) => {
+                    if errand::take(errand::door(), &self.plan.session, &self.filters) {
+                        continue;
+                    }
+                    end(0)
+                }
                 // Nobody is left to serve: the kernel ends whatever is still in here.
                 _ => end(0),
             }
@@ -291,12 +298,12 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Its namespaces, by which others join it, so that the process itself need not be open to anybody; and its
-    /// listener, where it has a network.
+    /// Its namespaces, by which a session joins it, and its listener, where it has a network.
     fn become_place(&self) -> Result<(Vec<OwnedFd>, Option<OwnedFd>), Failed> {
         let port = self.plan.session.network;
         sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | port.map_or(0, |_| libc::CLONE_NEWNET))
             .and_then(|()| sys::keep_mounts_private())
+            .and_then(|()| sys::let_be_joined())
             .step(|| "namespaces can't be made".into())?;
         mount_session(&self.plan.session)?;
         let listener = port.map(network::listener).transpose()?;

@@ -160,6 +160,13 @@ pub fn put_loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }.into()).map(drop)
 }
 
+/// Lets whoever has this process's user and all of its rights join its namespaces: a change of user forbids that.
+pub fn let_be_joined() -> io::Result<()> {
+    // WHY UNSAFE: raw call.
+    // SAFETY: plain numbers.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }.into()).map(drop)
+}
+
 /// Waits for ever. Children that end are reaped by the kernel.
 pub fn rest_for_ever() -> ! {
     // WHY UNSAFE: raw calls.

@@ -236,7 +236,6 @@ def main():
             raise Failed(f"importing {', '.join(settings['preload'])} starts threads, which a fork would lose")
         zygote = Zygote(settings, session)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        sys.argv = [""]
         gc.collect()
         gc.disable()
         gc.freeze()

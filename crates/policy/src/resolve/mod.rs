@@ -233,7 +233,11 @@ fn python_of(file: &PythonFile, faults: &mut Faults) -> Python {
         }
         packages.push(name.clone());
     }
-    Python { packages, venv: file.venv.as_ref().map(|venv| venv.get().clone()) }
+    let env = file.env.as_ref().and_then(|env| faults.read("python.env", env));
+    if let (Some(env), Some(_)) = (&file.env, &file.venv) {
+        faults.contradiction(env.span(), "`python.env` and `python.venv` name two environments; keep one of them");
+    }
+    Python { packages, env, venv: file.venv.as_ref().map(|venv| venv.get().clone()) }
 }
 
 fn types_of(file: &TypesFile, faults: &mut Faults) -> Types {
@@ -254,7 +258,9 @@ fn audit_of(file: &AuditFile, faults: &mut Faults) -> Audit {
         }
         redact.push(pattern.get().clone());
     }
-    Audit { log: file.log.as_ref().map(|log| log.get().clone()), redact }
+    let sample = file.sample.as_ref().and_then(|sample| faults.read("audit.sample", sample));
+    let sample = sample.unwrap_or(Audit::default().sample);
+    Audit { log: file.log.as_ref().map(|log| log.get().clone()), sample, redact }
 }
 
 fn anomaly_of(file: &AnomalyFile, faults: &mut Faults) -> Anomaly {

@@ -23,7 +23,12 @@ pub struct Said {
 
 impl Home {
     pub fn new() -> Self {
-        let home = Self(tempfile::tempdir().expect("a temporary folder"));
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// A home below this folder: an interpreter in `/tmp` would be hidden by a session's own.
+    pub fn below(folder: &Path) -> Self {
+        let home = Self(tempfile::tempdir_in(folder).expect("a temporary folder"));
         for folder in ["state", "run", "work"] {
             DirBuilder::new().mode(0o700).create(home.0.path().join(folder)).expect("a new folder");
         }

@@ -4,6 +4,7 @@
 
 mod audit;
 mod bad_input;
+mod environments;
 mod exports;
 mod holds;
 mod home;
@@ -11,3 +12,4 @@ mod lost_output;
 mod repl;
 mod run;
 mod shown;
+mod top;

@@ -54,7 +54,12 @@ impl Stage {
         let options = LogOptions { clock: Arc::new(FixedClock(1_767_225_600_000)), ..LogOptions::default() };
         let opened = Log::open(Box::new(log.clone()), options).unwrap();
         let tiers = tiers.into_iter().map(|tier| Arc::new(tier) as Arc<dyn Tier>).collect();
-        let engine = Engine::new(Parts { tiers, log: Arc::new(opened), snapshot_key: SnapshotKey::new([1; 32]) });
+        let engine = Engine::new(Parts {
+            tiers,
+            log: Arc::new(opened),
+            snapshot_key: SnapshotKey::new([1; 32]),
+            environments: None,
+        });
         Self { trace: trace.clone(), engine, log }
     }
 

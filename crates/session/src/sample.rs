@@ -1,0 +1,88 @@
+//! What a running cell uses, looked at again and again: for the audit log.
+//!
+//! Answers to: `drive`, which records it. Must not: wake anybody for a run that is over before its first look.
+
+use std::time::Duration;
+
+use ringfence_audit::event::Sampled;
+use ringfence_tier::Meter;
+use ringfence_types::Span;
+use tokio::time::Instant;
+
+/// The looks of one run.
+#[derive(Debug)]
+pub struct Sampler {
+    every: Option<Duration>,
+    /// When the last one was, and the processor time then.
+    last: Instant,
+    cpu: Duration,
+}
+
+impl Sampler {
+    /// Looks `every` so often from now on; a span of zero: never.
+    pub fn start(every: Span, meter: &Meter) -> Self {
+        let every = Some(every.duration()).filter(|every| !every.is_zero());
+        let cpu = if every.is_some() { meter.cpu() } else { Duration::ZERO };
+        Self { every, last: Instant::now(), cpu }
+    }
+
+    /// When the next look is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.every.and_then(|every| self.last.checked_add(every))
+    }
+
+    /// What is found, where a look is due. After a move to another cell its processor time counts from nothing.
+    pub fn look(&mut self, meter: &Meter) -> Option<Sampled> {
+        let now = Instant::now();
+        if self.next().is_none_or(|next| now < next) {
+            return None;
+        }
+        let (cpu, held) = (meter.cpu(), meter.held());
+        let used = cpu.checked_sub(self.cpu).unwrap_or(cpu);
+        let sampled = Sampled {
+            cpu_percent: percent(used, now.saturating_duration_since(self.last)),
+            memory: held.memory,
+            processes: held.processes,
+        };
+        (self.last, self.cpu) = (now, cpu);
+        Some(sampled)
+    }
+}
+
+/// Of one processor: two that are busy are 200.
+fn percent(used: Duration, of: Duration) -> u32 {
+    let (used, of) = (used.as_micros(), of.as_micros().max(1));
+    u32::try_from((used * 100 + of / 2) / of).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use ringfence_tier::Held;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_are_due_at_their_interval_and_tell_what_was_used_since() {
+        let busy = Arc::new(AtomicU64::new(0));
+        let read = Arc::clone(&busy);
+        let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0)
+            .holding(|| Held { memory: 7, processes: 2 });
+        let mut sampler = Sampler::start(Span::from_secs(1), &meter);
+        assert_eq!(sampler.look(&meter), None, "too early");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        busy.store(500, Ordering::SeqCst);
+        assert_eq!(sampler.look(&meter), Some(Sampled { cpu_percent: 50, memory: 7, processes: 2 }));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        busy.store(4500, Ordering::SeqCst);
+        assert_eq!(sampler.look(&meter), Some(Sampled { cpu_percent: 200, memory: 7, processes: 2 }));
+        // Another cell: its clock begins anew.
+        tokio::time::advance(Duration::from_secs(1)).await;
+        busy.store(100, Ordering::SeqCst);
+        assert_eq!(sampler.look(&meter), Some(Sampled { cpu_percent: 10, memory: 7, processes: 2 }));
+        let never = Sampler::start(Span::from_secs(0), &meter);
+        assert_eq!(never.next(), None);
+    }
+}
