@@ -278,7 +278,7 @@ impl Session {
         scope: &Scope,
         program: Option<&Program>,
     ) -> Result<Chosen, AuditError> {
-        let wish = Wish { grant: &self.grant, program, engine: self.wanted };
+        let wish = Wish { grant: &self.grant, program, engine: self.wanted, staged: &self.staged };
         let choosing = choose(&self.engine.0.tiers, wish, Reach::FirstFit);
         let Some(choice) = self.switch.unless_pulled(choosing).await else {
             return Ok(Chosen { record: None, opened: Err(self.over()) });

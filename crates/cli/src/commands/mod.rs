@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod explain;
 pub mod kill;
 pub mod policy;
+pub mod reference;
 pub mod repl;
 pub mod run;
 pub mod shell;

@@ -254,6 +254,12 @@ fn audit_of(file: &AuditFile, faults: &mut Faults) -> Audit {
         }
         redact.push(pattern.get().clone());
     }
+    if let Some(log) = file.log.as_ref().filter(|log| log.get() == "-") {
+        faults.value(
+            log.span(),
+            "an audit log is read back and signed, so it can't be `-`; name a file, as in `audit.jsonl`",
+        );
+    }
     Audit { log: file.log.as_ref().map(|log| log.get().clone()), redact }
 }
 
