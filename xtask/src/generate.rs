@@ -26,7 +26,9 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
         files.push(("docs/policy.md", format!("{NOTE}\n\n{}", said(workspace, &["policy", "reference"])?)));
         files.push(("docs/policy.schema.json", said(workspace, &["policy", "schema"])?));
     } else {
-        say::progress("there is no `crates/cli` in this tree: docs/cli.md, docs/policy.md and docs/policy.schema.json are left alone");
+        say::progress(
+            "there is no `crates/cli` in this tree: docs/cli.md, docs/policy.md and docs/policy.schema.json are left alone",
+        );
     }
     let mut is_good = true;
     for (name, text) in files {

@@ -56,7 +56,10 @@ pub fn reference(schema: &Json, tiers: &[&Capabilities]) -> String {
     let mut page = Page { schema, tiers, text: OPENING.to_owned() };
     let properties = members(schema, "properties");
     let is_section = |node: &Json| !page_fields(schema, node).is_empty();
-    page.table(properties.iter().filter(|(_, node)| !is_section(node)).map(|(name, node)| (name.clone(), *node)), schema);
+    page.table(
+        properties.iter().filter(|(_, node)| !is_section(node)).map(|(name, node)| (name.clone(), *node)),
+        schema,
+    );
     for (name, node) in properties.iter().filter(|(_, node)| is_section(node)) {
         let meaning = text(node, "description");
         page.text.push_str(&format!("\n## `[{name}]`\n\n{meaning}\n"));
@@ -88,7 +91,9 @@ impl Page<'_> {
     }
 
     fn table<'n>(&mut self, rows: impl Iterator<Item = (String, &'n Json)>, table: &Json) {
-        self.text.push_str("\n| key | meaning | type | default | kept by | example |\n| --- | --- | --- | --- | --- | --- |\n");
+        self.text.push_str(
+            "\n| key | meaning | type | default | kept by | example |\n| --- | --- | --- | --- | --- | --- |\n",
+        );
         let required: Vec<&str> =
             table.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect();
         for (path, node) in rows {
@@ -99,7 +104,8 @@ impl Page<'_> {
             };
             let name = path.rsplit('.').next().unwrap_or_default();
             let default = if required.contains(&name) { "must be given".to_owned() } else { default };
-            let row = [format!("`{path}`"), meaning, kind(self.schema, node), default, self.kept_by(&path), example(node)];
+            let row =
+                [format!("`{path}`"), meaning, kind(self.schema, node), default, self.kept_by(&path), example(node)];
             self.text.push_str(&format!("| {} |\n", row.map(|cell| cell.replace('|', "\\|")).join(" | ")));
         }
     }
@@ -152,7 +158,11 @@ fn kind(schema: &Json, node: &Json) -> String {
         _ => "table".to_owned(),
     };
     if let Some(words) = node.get("enum").and_then(Json::as_array) {
-        return words.iter().map(|word| format!("`{}`", word.as_str().unwrap_or_default())).collect::<Vec<_>>().join(", ");
+        return words
+            .iter()
+            .map(|word| format!("`{}`", word.as_str().unwrap_or_default()))
+            .collect::<Vec<_>>()
+            .join(", ");
     }
     if let Some(kinds) = node.get("anyOf").and_then(Json::as_array) {
         return kinds.iter().map(|inner| kind(schema, inner)).collect::<Vec<_>>().join(", or ");
