@@ -59,7 +59,7 @@ fn a_number_of_millions_of_digits_is_shown_in_hexadecimal() {
 #[test]
 fn what_was_chosen_names_the_engine_of_the_result() {
     let home = Home::new();
-    let said = home.say(&["run", "--json", "-c", "(1).__foo__"], "");
+    let said = home.say(&["run", "--json", "-c", "1/0"], "");
     let outcome: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     let why = "engine `rustpython`, to which the program moved: ";
     let row = outcome["chosen"][0]["why"].as_str().expect("text");

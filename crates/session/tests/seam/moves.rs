@@ -135,8 +135,8 @@ turn feed
 unsupported process: line 1 needs a thing, which the engine does not have";
     check("with network granted", Row { tiers, policy: network, code: &["1"] }, want).await;
     let want = "\
-process fits: runs CPython itself
-container no: runs CPython itself; not tried, since the cheaper `process` fits
+process no: the program moved on to `container`; first: runs CPython itself
+container fits: the program moved here: line 1 needs a thing, which the engine does not have; runs CPython itself
 embedded no: not in this build
 process/- -> container/-: line 1 needs a thing, which the engine does not have
 log tier_chosen cell_opened run_started tier_moved cell_opened run_closed
