@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from . import functions as functions_module
 from .background import background_loop
 from .errors import ProtocolError
 from .frames import Splitter, pack
@@ -28,6 +29,10 @@ from .functions import HostFunction, host_functions, is_export, unknown_function
 
 THREADS = 8
 """How many sync functions run at once."""
+
+
+TOLD_LINES, TOLD_LINE = 200, 2000
+"""How many lines of a failure are told, and how much of each."""
 
 
 class ToolFileError(Exception):
@@ -158,6 +163,7 @@ def main(arguments: list[str]) -> int:
         message = str(error).encode("utf-8", "replace").decode("utf-8")
         Server({}, output).send({"error": {"message": message}})
         return 2
+    functions_module.report_failure = _tell_failure
     server = Server(functions, output)
     server.send({"functions": [function.spec for function in functions.values()]})
     try:
@@ -166,6 +172,30 @@ def main(arguments: list[str]) -> int:
         print(f"ringfence.exports: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _tell_failure(name: str, error: BaseException) -> None:
+    """The traceback, for who wrote the function: on standard error, which no guest sees and no log keeps.
+
+    Every line is indented and shows controls as escapes: a message may hold text of the guest's.
+    """
+    frames = error.__traceback__
+    while frames is not None and str(frames.tb_frame.f_globals.get("__name__")).startswith("ringfence."):
+        frames = frames.tb_next
+    lines = "".join(traceback.format_exception(type(error), error, frames)).splitlines()
+    if len(lines) > TOLD_LINES:
+        left_out = f"... {len(lines) - TOLD_LINES} lines are left out ..."
+        lines = [*lines[: TOLD_LINES // 2], left_out, *lines[-TOLD_LINES // 2 :]]
+    text = "".join(f"  {_harmless(line)}\n" for line in lines)
+    print(f"host function `{name}` failed:\n{text}", end="", file=sys.stderr, flush=True)
+
+
+def _harmless(line: str) -> str:
+    shown = line if len(line) <= TOLD_LINE else f"{line[:TOLD_LINE]}..."
+    return "".join(
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in shown
+    )
 
 
 def _take_over_stdio() -> tuple[int, int]:
@@ -189,7 +219,8 @@ def _end_with_host(source: int) -> None:
     os._exit(0)
 
 
-def _run_as_program() -> None:
+def run_as_program() -> None:
+    """Runs `main` on the arguments of the process, and ends the process."""
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
@@ -197,4 +228,4 @@ def _run_as_program() -> None:
 
 
 if __name__ == "__main__":
-    _run_as_program()
+    run_as_program()

@@ -180,11 +180,18 @@ class HostFunction:
         name = type(error).__name__
         if self.public_errors and isinstance(error, self.public_errors):
             return {"type": name, "message": _message(error)}
-        logger.warning(
-            "host function `%s` failed with `%s`; the traceback is logged at DEBUG", self.name, name
-        )
-        logger.debug("host function `%s` failed", self.name, exc_info=error)
+        report_failure(self.name, error)
         return {"type": name, "message": FAILED}
+
+
+def _log_failure(name: str, error: BaseException) -> None:
+    kind = type(error).__name__
+    logger.warning("host function `%s` failed with `%s`; the traceback is logged at DEBUG", name, kind)
+    logger.debug("host function `%s` failed", name, exc_info=error)
+
+
+report_failure: Callable[[str, BaseException], None] = _log_failure
+"""Who is told of a function that failed by something else than a public error."""
 
 
 def _encode_result(result: Any) -> Any:

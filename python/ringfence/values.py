@@ -24,9 +24,13 @@ MAX_DEPTH = 64
 """How deep containers may nest, the same bound as the engine's."""
 
 MAX_DIGITS = 100_000
-"""How long an int may be: turning text into a longer one would hold up the host for seconds."""
+"""How long an int in decimal may be: turning text into a longer one would hold up the host for seconds."""
+
+PLACE = 200
+"""How much of a place in a value is told in errors."""
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_FIRST_LONG = 10**MAX_DIGITS
 _CHUNK = 4000  # decimal digits that Python converts whatever `sys.set_int_max_str_digits` says
 
 
@@ -145,20 +149,25 @@ class _Encoder:
         return self._record("dataclass", type(value).__name__, fields_of, at, depth)
 
     def _items(self, items: Iterable[Any], at: str, depth: int) -> list[Any]:
-        return [self.write(item, f"{at}[{index}]", depth) for index, item in enumerate(items)]
+        return [self.write(item, _below(at, f"[{index}]"), depth) for index, item in enumerate(items)]
 
     def _dict(self, value: dict[Any, Any], at: str, depth: int) -> Any:
         if all(type(key) is str and not key.startswith("$") for key in value):
-            return {_text(key, at): self.write(item, f"{at}.{key}", depth) for key, item in value.items()}
+            return {
+                _text(key, at): self.write(item, _below(at, "." + key[:PLACE]), depth)
+                for key, item in value.items()
+            }
         pairs = []
         for index, (key, item) in enumerate(value.items()):
-            place = f"{at}.{key}" if isinstance(key, str) else f"{at}[{_short(key)}]"
-            pairs.append([self.write(key, f"{at}.keys[{index}]", depth), self.write(item, place, depth)])
+            place = _below(at, "." + key[:PLACE] if isinstance(key, str) else f"[{_short(key)}]")
+            keys = _below(at, f".keys[{index}]")
+            pairs.append([self.write(key, keys, depth), self.write(item, place, depth)])
         return {"$type": "dict", "items": pairs}
 
     def _record(self, kind: str, name: str, fields: dict[str, Any], at: str, depth: int) -> Any:
         written = [
-            [_text(field, at), self.write(item, f"{at}.{field}", depth)] for field, item in fields.items()
+            [_text(field, at), self.write(item, _below(at, "." + field[:PLACE]), depth)]
+            for field, item in fields.items()
         ]
         return {"$type": kind, "name": _text(name, at), "fields": written}
 
@@ -215,7 +224,14 @@ def _text(text: str, at: str) -> str:
     return text
 
 
+def _below(at: str, step: str) -> str:
+    """A place below another. It stops growing where it is told no further: keys may be long, and many below them."""
+    return at if len(at) > PLACE else at + step
+
+
 def _short(key: Any) -> str:
+    if isinstance(key, int) and not _SMALLEST <= key <= _LARGEST:
+        return "int"  # its digits would take long, and may be more than Python writes
     return repr(key)[:40] if isinstance(key, (int, float, bool, bytes)) or key is None else type(key).__name__
 
 
@@ -226,7 +242,7 @@ def _float_name(number: float) -> str:
 
 
 def _big_int(number: int, at: str) -> dict[str, str]:
-    if number.bit_length() > MAX_DIGITS * math.log2(10):
+    if number.bit_length() > 332_193 or abs(number) >= _FIRST_LONG:
         raise TypeError(f"the int at `{at}` is over the limit of {MAX_DIGITS} digits")
     return {"$type": "int", "value": int_text(number)}
 
@@ -269,11 +285,11 @@ def _read(data: Any, at: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError(f"the value at `{at}` is over the limit of {MAX_DEPTH} levels")
     if isinstance(data, list):
-        return [_read(item, f"{at}[{index}]", depth + 1) for index, item in enumerate(data)]
+        return [_read(item, _below(at, f"[{index}]"), depth + 1) for index, item in enumerate(data)]
     if not isinstance(data, dict):
         raise ValueError(f"`{at}` is not a value: not JSON data")
     if "$type" not in data:
-        return {key: _read(item, f"{at}.{key}", depth + 1) for key, item in data.items()}
+        return {key: _read(item, _below(at, "." + key[:PLACE]), depth + 1) for key, item in data.items()}
     tag = data["$type"]
     reader = _TAGS.get(tag) if isinstance(tag, str) else None
     if reader is None:
@@ -299,7 +315,7 @@ def _from_items(make: Callable[[list[Any]], Any]) -> _Reader:
         items = data["items"]
         if not isinstance(items, list):
             raise TypeError("`items` is not a list")
-        return make([_read(item, f"{at}[{index}]", depth) for index, item in enumerate(items)])
+        return make([_read(item, _below(at, f"[{index}]"), depth) for index, item in enumerate(items)])
 
     return read
 
@@ -309,8 +325,8 @@ def _read_dict(data: dict[str, Any], at: str, depth: int) -> dict[Any, Any]:
     for index, pair in enumerate(data["items"]):
         if not isinstance(pair, list) or len(pair) != 2:
             raise ValueError(f"`{at}` is not a value: a pair is a list of two")
-        key = _read(pair[0], f"{at}.keys[{index}]", depth)
-        result[key] = _read(pair[1], f"{at}[{_short(key)}]", depth)
+        key = _read(pair[0], _below(at, f".keys[{index}]"), depth)
+        result[key] = _read(pair[1], _below(at, f"[{_short(key)}]"), depth)
     return result
 
 
@@ -333,7 +349,7 @@ def _read_record(data: dict[str, Any], at: str, depth: int) -> Record:
     name, fields = _str(data["name"]), {}
     for field in data["fields"]:
         field_name, item = field
-        fields[_str(field_name)] = _read(item, f"{at}.{field_name}", depth)
+        fields[_str(field_name)] = _read(item, _below(at, "." + field_name[:PLACE]), depth)
     return Record(name, fields, data["$type"])
 
 
@@ -355,8 +371,14 @@ def _str(text: Any) -> str:
     return text
 
 
+def _read_int(data: dict[str, Any], at: str, depth: int) -> int:
+    if "hex" in data:  # of more than `MAX_DIGITS` digits: reading it takes as long as copying it
+        return int(_str(data["hex"]), 16)
+    return int_from_text(_str(data["value"]))
+
+
 _TAGS: dict[str, _Reader] = {
-    "int": _from_text(int_from_text),
+    "int": _read_int,
     "float": _read_float,
     "bytes": _read_bytes,
     "tuple": _from_items(tuple),

@@ -186,6 +186,20 @@ def test_the_same_object_twice_is_no_cycle() -> None:
     assert encode(nested(64)) == nested(64)
 
 
+def test_a_long_int_comes_in_hexadecimal() -> None:
+    assert decode({"$type": "int", "hex": "-" + "f" * 8_000_000}) == -(16**8_000_000 - 1)
+    assert encode(10**100_000 - 1) == {"$type": "int", "value": "9" * 100_000}
+    with pytest.raises(TypeError, match="over the limit of 100000 digits"):
+        encode(10**100_000)
+
+
+def test_long_keys_over_many_values_take_no_time() -> None:
+    wide = {"k" * (1 << 20): [None] * 100_000, 1 << 400_000: None}  # with whole places, 100 GB would be copied
+    assert decode(encode({"k" * (1 << 20): [None] * 100_000})) == {"k" * (1 << 20): [None] * 100_000}
+    with pytest.raises(TypeError, match="over the limit of 100000 digits"):
+        encode(wide)
+
+
 BROKEN = [
     ({"$type": "nope"}, "`value` is not a value: unknown `$type` `nope`"),
     ({"$type": 1}, "`value` is not a value: unknown `$type` `1`"),

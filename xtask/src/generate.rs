@@ -23,9 +23,12 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     let mut files = vec![("docs/exit-codes.md", exit_codes(workspace)?)];
     if workspace.has("crates/cli") {
         files.push(("docs/cli.md", command_line(workspace)?));
+        files.push(("docs/policy.md", format!("{NOTE}\n\n{}", said(workspace, &["policy", "reference"])?)));
         files.push(("docs/policy.schema.json", said(workspace, &["policy", "schema"])?));
     } else {
-        say::progress("there is no `crates/cli` in this tree: docs/cli.md and docs/policy.schema.json are left alone");
+        say::progress(
+            "there is no `crates/cli` in this tree: docs/cli.md, docs/policy.md and docs/policy.schema.json are left alone",
+        );
     }
     let mut is_good = true;
     for (name, text) in files {

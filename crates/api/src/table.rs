@@ -24,6 +24,8 @@ pub enum Code {
     TierUnavailable,
     /// The audit log can't be written.
     AuditFailed,
+    /// An audit log holds together, but nothing proves that it is whole.
+    AuditUnanchored,
     /// Standard output can't be written, so that a result is lost.
     OutputFailed,
     /// The snapshot was refused.
@@ -68,7 +70,7 @@ fn status_row(status: Status) -> Row {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::BadRequest,
         Self::BadPolicy,
         Self::NoSession,
@@ -76,6 +78,7 @@ impl Code {
         Self::Unsupported,
         Self::TierUnavailable,
         Self::AuditFailed,
+        Self::AuditUnanchored,
         Self::OutputFailed,
         Self::SnapshotRefused,
         Self::Crashed,
@@ -92,6 +95,7 @@ impl Code {
             Self::Unsupported => row("unsupported", 5, 422, -32002, "Unsupported"),
             Self::TierUnavailable => row("tier_unavailable", 5, 503, -32003, "TierUnavailable"),
             Self::AuditFailed => row("audit_failed", 7, 500, -32004, "AuditFailed"),
+            Self::AuditUnanchored => row("audit_unanchored", 9, 409, -32004, ""),
             Self::OutputFailed => row("output_failed", 8, 500, -32603, ""),
             Self::SnapshotRefused => row("snapshot_refused", 2, 400, -32602, "SnapshotRefused"),
             Self::Crashed => row("crashed", 6, 500, -32603, "Crashed"),

@@ -13,6 +13,11 @@ use crate::render::render;
 /// The version of the schema.
 pub const OCSF_VERSION: &str = "1.5.0";
 
+/// The names of all events, as written in logs.
+pub fn event_names() -> impl Iterator<Item = &'static str> {
+    CLASSES.iter().map(|class| class.event)
+}
+
 /// Which class and activity an event is.
 struct Class {
     event: &'static str,

@@ -91,6 +91,8 @@ pub enum Verdict {
     Intact,
     /// Nothing was changed up to the last complete record; a writer is at work, or was killed.
     Unfinished,
+    /// What is there holds together, but no signed head vouches for its length: records may be gone from the end.
+    Unanchored,
     /// Something was changed.
     Broken,
 }
@@ -121,11 +123,24 @@ pub struct Report {
 impl Report {
     /// The answer in a word.
     pub fn verdict(&self) -> Verdict {
-        match (self.faulty, self.closed) {
-            (true, _) => Verdict::Broken,
-            (false, true) => Verdict::Intact,
-            (false, false) => Verdict::Unfinished,
+        match (self.faulty, self.head_checked, self.closed) {
+            (true, ..) => Verdict::Broken,
+            (false, false, _) => Verdict::Unanchored,
+            (false, true, true) => Verdict::Intact,
+            (false, true, false) => Verdict::Unfinished,
         }
+    }
+
+    /// Whether there are lines, and not one of them is a record: another file than a log, or one that was overwritten.
+    pub fn is_no_log(&self) -> bool {
+        let line = |finding: &Finding| {
+            matches!(finding.kind, FindingKind::NotARecord | FindingKind::TooLong | FindingKind::Incomplete)
+        };
+        self.records == 0 && self.findings.iter().any(line)
+    }
+
+    pub(crate) fn has(&self, kind: FindingKind) -> bool {
+        self.findings.iter().any(|finding| finding.kind == kind)
     }
 
     pub(crate) fn add(&mut self, line: u64, seq: Option<u64>, kind: FindingKind, message: String) {
@@ -149,13 +164,15 @@ impl fmt::Display for Report {
             }
             Verdict::Intact => write!(f, "intact: {} records, closed", self.records)?,
             Verdict::Unfinished => write!(f, "verified up to record {last}: the log was not closed")?,
+            Verdict::Unanchored => {
+                let records = self.records;
+                write!(f, "not anchored: nothing proves that this is the whole log; {records} records hold together")?;
+            }
         }
         if !self.key_checked {
             write!(f, "; signatures not checked, no public key given")
         } else if self.signed_to < last {
             write!(f, "; records {} to {last} are chained but not signed yet", self.signed_to + 1)
-        } else if !self.head_checked {
-            write!(f, "; no signed head given, so records cut from the end may not show")
         } else {
             Ok(())
         }

@@ -30,7 +30,7 @@ pub struct Against {
     pub head: Option<Head>,
 }
 
-/// Verifies a log without its head: cuts at the end show only as a log that was not closed.
+/// Verifies a log without its head: it is at best unanchored, since a cut at its end can't be seen.
 pub fn verify(log: impl BufRead, key: Option<PublicKey>) -> io::Result<Report> {
     verify_against(log, Against { key, head: None })
 }
@@ -55,8 +55,20 @@ pub fn verify_against(mut log: impl BufRead, against: Against) -> io::Result<Rep
     Ok(checker.finish())
 }
 
-/// Verifies a log file with its head, and with the public key beside it unless one is pinned.
+/// Verifies a log file with its head, and with the public key beside it unless one is pinned. A log whose key is known
+/// and whose head is gone is broken: its writer always leaves one.
 pub fn verify_file(path: &Path, pinned: Option<PublicKey>) -> Result<Report, AuditError> {
+    let mut report = verify_file_unanchored(path, pinned)?;
+    if report.key_checked && !report.head_checked && !report.has(Kind::BadHead) {
+        let message = "the file of the head is missing or unreadable, so records may be cut from the end".to_owned();
+        report.add(0, None, Kind::BadHead, message);
+    }
+    Ok(report)
+}
+
+/// The same for a log whose head may be gone: a part that was handed on, or a copy without the files beside it. What
+/// is there is verified; without a head the verdict is at best [`Unanchored`](crate::Verdict::Unanchored).
+pub fn verify_file_unanchored(path: &Path, pinned: Option<PublicKey>) -> Result<Report, AuditError> {
     let beside = Beside::of(path);
     let absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let key = match (pinned, read_small(&beside.public_key)) {
@@ -77,13 +89,7 @@ pub fn verify_file(path: &Path, pinned: Option<PublicKey>) -> Result<Report, Aud
     let size = file.metadata().map_err(AuditError::open(path))?.len();
     file.unlock().map_err(AuditError::open(path))?;
     let log = BufReader::with_capacity(256 << 10, file.take(size));
-    let headless = head.is_none();
-    let mut report = verify_against(log, Against { key, head }).map_err(AuditError::open(path))?;
-    if key.is_some() && headless {
-        let message = "the file of the head is missing or unreadable, so records may be cut from the end".to_owned();
-        report.add(0, None, Kind::BadHead, message);
-    }
-    Ok(report)
+    verify_against(log, Against { key, head }).map_err(AuditError::open(path))
 }
 
 enum LineEnd {

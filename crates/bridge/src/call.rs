@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use ringfence_audit::event::{ApprovalAnswered, ApprovalAsked, CallAnswered, CallDenied, CallOutcome, CallPermitted};
 use ringfence_audit::{AuditError, Entry, Event, Log, REDACTED, Scope};
 use ringfence_policy::{ApprovalNeed, ArgumentFault, Effect, Grant, Permit, SchemaFault, SchemaSet, bind};
-use ringfence_types::json::{MAX_DIGITS, to_json};
+use ringfence_types::json::{MAX_DIGITS, is_long, to_json};
 use ringfence_types::{Call, CallId, GuestError, Span, Value, ValueBudget};
 use serde_json::{Map, Value as Json};
 
@@ -353,14 +353,12 @@ fn fits(value: &Value, budget: ValueBudget) -> bool {
     weigh(value) <= budget.bytes as u64
 }
 
-/// Whether a whole number in it has more than [`MAX_DIGITS`] digits, about.
+/// Whether a whole number in it has more than [`MAX_DIGITS`] digits.
 fn has_long_int(value: &Value) -> bool {
-    // A digit is 3.33 bits.
-    const BITS: u64 = MAX_DIGITS as u64 * 10 / 3;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {
-            Value::BigInt(number) if number.bits() > BITS => return true,
+            Value::BigInt(number) if is_long(number) => return true,
             Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
                 open.extend(items)
             }

@@ -214,7 +214,7 @@ fn spec_of<A: JsonSchema, R: JsonSchema>(name: &str, doc: &str, is_async: bool) 
     let definitions = arguments.get("$defs").cloned();
     let properties = arguments.get("properties").and_then(Json::as_object).cloned().unwrap_or_default();
     let parameter = |(name, schema): (String, Json)| Parameter {
-        default: (!required(&name)).then(|| ParameterDefault { source: "...".to_owned() }),
+        default: (!required(&name)).then(|| ParameterDefault { source: default_source(&schema) }),
         kind: ParameterKind::PositionalOrKeyword,
         annotation: Some(annotation(&schema).to_owned()),
         schema: Some(with_definitions(schema, definitions.as_ref())),
@@ -231,6 +231,20 @@ fn spec_of<A: JsonSchema, R: JsonSchema>(name: &str, doc: &str, is_async: bool) 
         returns_schema: Some(result),
         is_async,
         ..FunctionSpec::new(name)
+    }
+}
+
+/// The default that a schema tells of, as Python source; `...` where it tells none, or one that is no plain number,
+/// text or truth.
+fn default_source(schema: &Json) -> String {
+    match schema.get("default") {
+        Some(Json::Null) => "None".to_owned(),
+        Some(Json::Bool(flag)) => if *flag { "True" } else { "False" }.to_owned(),
+        Some(Json::Number(number)) => number.to_string(),
+        Some(Json::String(text)) if text.chars().all(|c| c.is_alphanumeric() || " -_./:@,".contains(c)) => {
+            format!("'{text}'")
+        }
+        _ => "...".to_owned(),
     }
 }
 

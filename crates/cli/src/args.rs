@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use ringfence_audit::event_names;
 use ringfence_policy::LimitOverrides;
 use ringfence_types::{ByteSize, Engine as Interpreter, EnvironmentName, Span, Tenant, TierName};
 
@@ -22,7 +23,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 completed, 1 raised, 2 usage or bad policy, 3 denied, 4 limited, 5 unsupported or tier unavailable,
-6 crashed, 7 audit failed, 8 output can't be written, 130 killed or cancelled.
+6 crashed, 7 audit failed, 8 output can't be written, 9 audit log not anchored, 130 killed or cancelled.
 
 Examples:
   ringfence run -c \"print('hi'); 6*7\"
@@ -120,6 +121,14 @@ Examples:
   ringfence kill --all --hold       everything, and nothing new until `ringfence resume --all`
   ringfence kill --function send_mail --hold --reason \"wrong recipients\"";
 
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  ringfence audit verify                                       the log of this user, with the key and head beside it
+  ringfence audit verify copy.jsonl --key kept-elsewhere.pub   with a key that whoever wrote the log can't replace
+  ringfence audit verify part.jsonl --unanchored               a part of a log: what is there, and no more
+
+A log is anchored by its signed head (audit.jsonl.head) and the public key that signed it (audit.jsonl.pub).";
+
 /// What every command with a session takes.
 #[derive(Debug, Args)]
 pub struct SessionArgs {
@@ -144,7 +153,7 @@ pub struct SessionArgs {
     /// Whose work it is; limits, rates and kill switches are kept apart by tenant
     #[arg(long, value_name = "NAME", default_value = "local")]
     pub tenant: Tenant,
-    /// Audit log [default: the policy's, else audit.jsonl in the state folder]
+    /// Audit log, a file; `-` is refused [default: the policy's, else audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
     /// Let the program's control sequences reach the terminal
@@ -507,6 +516,8 @@ pub enum PolicyCommand {
     },
     /// Write the JSON Schema of policy files
     Schema,
+    /// Write what every key of a policy file means, its default, and which tiers keep it, as Markdown
+    Reference,
     /// Show a policy with every default written out
     Show {
         /// The file; the closed policy where none is given
@@ -519,13 +530,17 @@ pub enum PolicyCommand {
 pub enum AuditCommand {
     /// Show a log, one line a record
     Show(AuditShowArgs),
-    /// Verify a log: 0 where it is whole, 7 where it was changed
+    /// Verify a log: 0 where it is whole, 7 where it was changed, 9 where nothing proves that it is whole
+    #[command(after_help = VERIFY_EXAMPLES)]
     Verify {
         /// The log [default: the one in the state folder]
         file: Option<PathBuf>,
         /// The public key, or a file that holds it [default: the one beside the log]
         #[arg(long, value_name = "HEX|FILE")]
         key: Option<String>,
+        /// Take what is there for the whole, where the signed head beside the log is gone: 0 instead of 9
+        #[arg(long)]
+        unanchored: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -552,11 +567,24 @@ pub struct AuditShowArgs {
     #[arg(long, value_name = "RUN|SESSION")]
     pub run: Option<String>,
     /// Only records of this event, such as call_denied
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", value_parser = event)]
     pub event: Option<String>,
     /// Only the last records
     #[arg(long, value_name = "COUNT")]
     pub tail: Option<usize>,
+}
+
+/// An event by its name in logs.
+fn event(given: &str) -> Result<String, String> {
+    if event_names().any(|name| name == given) {
+        return Ok(given.to_owned());
+    }
+    let shown: String = given.chars().take(80).collect();
+    let distance = |name: &&str| strsim::damerau_levenshtein(&given.replace('-', "_").to_lowercase(), name);
+    Err(match event_names().min_by_key(distance) {
+        Some(name) if distance(&name) <= 4 => format!("there is no event `{shown}`; did you mean `{name}`?"),
+        _ => format!("there is no event `{shown}`; use one of: {}", event_names().collect::<Vec<_>>().join(", ")),
+    })
 }
 
 /// A format of other tools.

@@ -23,6 +23,7 @@ mod progress;
 mod repr;
 mod root;
 mod show;
+mod signals;
 mod stdio;
 mod table;
 
@@ -108,7 +109,7 @@ fn dispatch(root: &Root, command: Command, printer: &mut Printer) -> Result<u8, 
         Command::Kill(args) => commands::kill::kill(args, printer),
         Command::Resume(args) => commands::kill::resume(args, printer),
         Command::Holds(args) => commands::kill::holds(args.json, printer),
-        Command::Policy(command) => commands::policy::policy(command, printer),
+        Command::Policy(command) => commands::policy::policy(root, command, printer),
         Command::Audit(command) => commands::audit::audit(command, printer),
         Command::Completions { shell } => commands::shell::completions(shell, printer),
         Command::Stdio { listen } => {

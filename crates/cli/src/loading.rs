@@ -1,4 +1,4 @@
-//! What is read and loaded before anything runs: bounded in time, and given up at Ctrl-C.
+//! What is read and loaded before anything runs: bounded in time, and given up at Ctrl-C, `SIGTERM` or `SIGHUP`.
 //!
 //! Answers to: the commands. Must not: wait for a file or a Python process without end. Standard input alone may take
 //! as long as it likes: whoever writes to it is waited for, as by any other tool.
@@ -9,9 +9,9 @@ use std::future::Future;
 
 use ringfence_api::Code;
 use ringfence_types::Span;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::fault::Fault;
+use crate::signals::Ends;
 
 /// How long loading may take where no option says so.
 pub const USUAL: Span = Span::from_secs(30);
@@ -22,8 +22,7 @@ pub async fn within<T>(
     what: &str,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
-    let interrupt = signal(SignalKind::interrupt()).ok();
-    let terminate = signal(SignalKind::terminate()).ok();
+    let mut ends = Ends::watch();
     let over = async {
         match limit {
             Some(limit) => tokio::time::sleep(limit.duration()).await,
@@ -33,8 +32,7 @@ pub async fn within<T>(
     tokio::select! {
         biased;
         done = work => done,
-        () = received(interrupt) => Err(Fault::given_up(what)),
-        () = received(terminate) => Err(Fault::given_up(what)),
+        () = ends.received() => Err(Fault::given_up(what)),
         () = over => Err(Fault::too_slow(what, limit.unwrap_or(USUAL))),
     }
 }
@@ -48,13 +46,4 @@ pub async fn read<T: Send + 'static>(
     let reading = tokio::task::spawn_blocking(work);
     let failed = |error| Fault::new(Code::Internal, format!("{what} failed: {error}"));
     within(limit, what, async { reading.await.map_err(failed)? }).await
-}
-
-async fn received(signal: Option<Signal>) {
-    match signal {
-        Some(mut signal) => {
-            signal.recv().await;
-        }
-        None => std::future::pending().await,
-    }
 }

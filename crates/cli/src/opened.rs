@@ -52,6 +52,10 @@ impl Drop for Opened {
 
 /// The audit log: the one that was asked for, else the policy's, else the one in the state folder.
 pub fn audit_log(asked: Option<&Path>, policy: &Policy) -> Result<PathBuf, Fault> {
+    if asked.is_some_and(|path| path.as_os_str() == "-") {
+        let hint = "name a file; `ringfence audit show --json FILE` prints it";
+        return Err(Fault::usage("an audit log is read back and signed, so it can't be `-`").hint(hint));
+    }
     match asked.map(Path::to_owned).or_else(|| input::policy_log(policy)) {
         Some(path) => Ok(path),
         None => Ok(default_log(folders::state_made()?)),

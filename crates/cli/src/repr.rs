@@ -2,7 +2,7 @@
 //!
 //! Answers to: `run` and `repl`. Must not: let text of the guest's steer a terminal: what `repr` escapes, is escaped.
 
-use ringfence_types::json::uuid_text;
+use ringfence_types::json::{is_long, uuid_text};
 use ringfence_types::{Record, RecordKind, Value};
 
 /// The value as `repr()` writes it.
@@ -12,6 +12,8 @@ pub fn repr(value: &Value) -> String {
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Int(number) => number.to_string(),
+        // A number that Python's own `repr` refuses; as a literal in hexadecimal it is exact and takes no time.
+        Value::BigInt(number) if is_long(number) => format!("{number:#x}"),
         Value::BigInt(number) => number.to_string(),
         Value::Float(number) => float(*number),
         Value::Str(text) => string(text),

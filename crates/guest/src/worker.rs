@@ -267,7 +267,12 @@ impl Host for WorkerHost {
         if let Some(answer) = self.take_answer(pending) {
             return Some(answer);
         }
-        self.send_bounded(&FromGuest::Await(pending.to_vec()));
+        match timeout {
+            // The host's clock stands still only where the guest can't go on without the host: its own timer is its own
+            // time.
+            Some(_) => self.flush(),
+            None => self.send_bounded(&FromGuest::Await(pending.to_vec())),
+        }
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if !self.socket.wait(left) {

@@ -3,12 +3,15 @@
 //! Answers to: `session`, and `explain`. Must not: fall back to anything weaker than the policy's floor, or try a tier
 //! that nobody needs: a probe takes its time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ringfence_analysis::{Fit, Program, fit};
 use ringfence_policy::{Grant, Needs};
 use ringfence_tier::{Capabilities, Probe, Tier};
-use ringfence_types::{Considered, Engine, TierName};
+use ringfence_types::{Considered, Engine, FileOp, TierName};
+
+use crate::brought;
 
 /// A tier, and the engine in it, that can run a program under a grant.
 #[derive(Clone)]
@@ -28,6 +31,8 @@ pub struct Choice {
     pub considered: Vec<Considered>,
     /// The first is in use; the others are where a program may move.
     pub(crate) candidates: Vec<Candidate>,
+    /// Modules that the caller brings himself.
+    brought: BTreeSet<String>,
 }
 
 /// What a tier is wanted for.
@@ -41,6 +46,8 @@ pub struct Wish<'a> {
     pub engine: Option<Engine>,
     /// A command is to run, which is no Python.
     pub command: bool,
+    /// Files that are put into the session before anything runs.
+    pub staged: &'a [FileOp],
 }
 
 /// How far to look.
@@ -56,7 +63,8 @@ pub enum Reach {
 pub async fn choose(tiers: &[Arc<dyn Tier>], wish: Wish<'_>, reach: Reach) -> Choice {
     let mut by_cost: Vec<&Arc<dyn Tier>> = tiers.iter().collect();
     by_cost.sort_by_key(|tier| tier.capabilities().cost);
-    let mut choice = Choice::default();
+    let brought = brought::modules(wish.grant, wish.staged);
+    let mut choice = Choice { brought, ..Choice::default() };
     let mut taken = None;
     for tier in by_cost {
         let (engines, why) = match declared(tier.as_ref(), wish) {
@@ -73,7 +81,7 @@ pub async fn choose(tiers: &[Arc<dyn Tier>], wish: Wish<'_>, reach: Reach) -> Ch
             choice.considered.push(Considered { tier: tier.name(), fit: false, why });
             continue;
         }
-        let (fit, why) = match tried(tier.as_ref(), wish.grant, wish.program).await {
+        let (fit, why) = match tried(tier.as_ref(), wish.grant, wish.program, &choice.brought).await {
             Ok(degraded) => {
                 choice.candidates.extend(engines.into_iter().map(one(true)));
                 taken.get_or_insert(tier.name());
@@ -100,7 +108,7 @@ impl Choice {
             if (same_tier && candidate.tier.name() != current) || !candidate.engine.is_none_or(suits) {
                 continue;
             }
-            if candidate.tried || tried(candidate.tier.as_ref(), grant, program).await.is_ok() {
+            if candidate.tried || tried(candidate.tier.as_ref(), grant, program, &self.brought).await.is_ok() {
                 return Some(at);
             }
         }
@@ -111,6 +119,26 @@ impl Choice {
     pub fn advance(&mut self, at: usize) -> Option<Candidate> {
         self.candidates.drain(..at.min(self.candidates.len()));
         self.candidates.first().cloned()
+    }
+
+    /// Tells that the program went on there: the row of the tier that gave the result names it, and why.
+    pub(crate) fn moved(&mut self, from: TierName, to: &Candidate, why: &str) {
+        let tier = to.tier.name();
+        let here = match to.engine {
+            Some(engine) => format!("engine `{}`, to which the program moved", engine.as_str()),
+            None => "the program moved here".to_owned(),
+        };
+        for row in &mut self.considered {
+            if row.tier == tier {
+                let first = row.why.split("; not tried, since").next().unwrap_or_default();
+                let first = if from == tier { format!("first: {first}") } else { first.to_owned() };
+                row.why = format!("{here}: {why}; {first}");
+                row.fit = true;
+            } else if row.tier == from {
+                row.why = format!("the program moved on to `{tier}`; first: {}", row.why);
+                row.fit = false;
+            }
+        }
     }
 
     /// Every tier with its reason, in one line.
@@ -127,7 +155,9 @@ fn declared(tier: &dyn Tier, wish: Wish<'_>) -> Result<(Engines, String), String
     if !wish.grant.tiers().contains(&tier.name()) {
         return Err("the policy does not allow it".to_owned());
     }
-    enforceable(tier.capabilities(), wish.grant.needs())?;
+    if let Some(what) = lacks(tier.capabilities(), wish.grant.needs()) {
+        return Err(format!("can't enforce what the policy asks for: {what}"));
+    }
     if wish.command {
         let why = "runs commands".to_owned();
         return if tier.capabilities().commands {
@@ -140,7 +170,12 @@ fn declared(tier: &dyn Tier, wish: Wish<'_>) -> Result<(Engines, String), String
 }
 
 /// Whether the tier works here and has what the program imports; what does not hold in it is to be told too.
-async fn tried(tier: &dyn Tier, grant: &Grant, program: Option<&Program>) -> Result<String, String> {
+async fn tried(
+    tier: &dyn Tier,
+    grant: &Grant,
+    program: Option<&Program>,
+    brought: &BTreeSet<String>,
+) -> Result<String, String> {
     let (strength, degraded) = match tier.probe().await {
         Probe::Unusable { why, remedy } => return Err(format!("not usable here: {why}; {remedy}")),
         Probe::Ready(strength) => (strength, String::new()),
@@ -151,15 +186,20 @@ async fn tried(tier: &dyn Tier, grant: &Grant, program: Option<&Program>) -> Res
         return Err(format!("reaches strength `{strength}` here, and the policy's floor is `{floor}`{degraded}"));
     }
     if let Some(program) = program.filter(|_| tier.capabilities().engines.is_empty())
-        && let Some(missing) = tier.missing(grant, &program.packages_needed()).await
+        && let Some(missing) = tier.missing(grant, &from_elsewhere(program, brought)).await
     {
         return Err(missing);
     }
     Ok(degraded)
 }
 
-/// A section of the policy that a tier can't enforce makes it unfit; it is never ignored.
-fn enforceable(can: &Capabilities, needs: Needs) -> Result<(), String> {
+/// The packages that a tier itself must have.
+fn from_elsewhere<'p>(program: &'p Program, brought: &BTreeSet<String>) -> Vec<&'p str> {
+    program.packages_needed().into_iter().filter(|package| !brought.contains(*package)).collect()
+}
+
+/// What of these a tier can't enforce. A section of the policy that it can't enforce makes it unfit; it is never ignored.
+pub fn lacks(can: &Capabilities, needs: Needs) -> Option<&'static str> {
     let missing = [
         (needs.workspace && !can.workspace, "a workspace"),
         (needs.mounts_ro && !can.mounts_ro, "mounts"),
@@ -172,10 +212,7 @@ fn enforceable(can: &Capabilities, needs: Needs) -> Result<(), String> {
         (needs.type_assertions, "assertions of types in a run, which this version does not have"),
         (needs.anomaly, "anomaly rules, which this version does not have"),
     ];
-    match missing.into_iter().find(|(missing, _)| *missing) {
-        Some((_, what)) => Err(format!("can't enforce what the policy asks for: {what}")),
-        None => Ok(()),
-    }
+    missing.into_iter().find(|(missing, _)| *missing).map(|(_, what)| what)
 }
 
 /// The engines of the tier that can run the program, best first, and the reason.

@@ -158,9 +158,9 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
         let past = session.history.replays();
         let Some(next) = session.choice.advance(at) else { return Ok(None) };
-        match self.transfer(&next, why, past).await {
+        match self.transfer(&next, why.clone(), past).await {
             Ok(()) => {
-                self.arrived();
+                self.arrived(&next, &why);
                 Ok(None)
             }
             Err(Halt::Log(error)) => Err(error),
@@ -172,7 +172,11 @@ impl<'r, 'a> Drive<'r, 'a> {
         }
     }
 
-    fn arrived(&mut self) {
+    /// From here on the results are the other cell's.
+    fn arrived(&mut self, at: &Candidate, why: &str) {
+        if let Some(from) = self.run.place {
+            self.run.session.choice.moved(from.tier, at, why);
+        }
         self.run.place = self.run.session.open.as_ref().map(Place::of);
     }
 
@@ -476,7 +480,7 @@ impl<'r, 'a> Drive<'r, 'a> {
     async fn again(&mut self, next: &Candidate, why: String) -> Result<End, Halt> {
         let mut past = self.run.session.history.replays();
         let Some((source, replay)) = past.pop() else { return Err(Halt::Lost) };
-        self.transfer(next, why, past).await?;
+        self.transfer(next, why.clone(), past).await?;
         self.run.session.history.restart();
         let calls = std::mem::take(&mut self.run.calls);
         self.replay = replay;
@@ -487,7 +491,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             self.run.calls = calls;
             return Err(Halt::Lost);
         }
-        self.arrived();
+        self.arrived(next, &why);
         Ok(end)
     }
 

@@ -166,8 +166,15 @@ impl Engine {
         let ask = Ask { tenant: request.tenant, session, functions: request.functions.specs() };
         let grant = self.found(request.policy)?.decide(&ask)?;
         let program = analyze(code).map_err(|fault| SessionError::Unsupported(fault.to_string()))?;
-        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine, command: false };
+        let wish = Wish { grant: &grant, program: Some(&program), engine: request.engine, command: false, staged: &[] };
         Ok(choose(&self.0.tiers, wish, Reach::All).await)
+    }
+
+    /// What the tiers of this build declare, in order of cost.
+    pub fn capabilities(&self) -> Vec<&Capabilities> {
+        let mut found: Vec<&Capabilities> = self.0.tiers.iter().map(|tier| tier.capabilities()).collect();
+        found.sort_by_key(|can| can.cost);
+        found
     }
 
     /// Gets every tier ready ahead of the first session. Does not wait.

@@ -5,6 +5,7 @@
 //! a grant exists; no host function runs before its record is written; no outcome leaves before the closing record.
 #![forbid(unsafe_code)]
 
+mod brought;
 mod choose;
 mod deadline;
 mod drive;
@@ -24,7 +25,7 @@ mod sample;
 mod seal;
 mod session;
 
-pub use choose::Choice;
+pub use choose::{Choice, lacks};
 pub use engine::{Engine, Parts, Request, TierReport};
 pub use error::{RunError, SessionError};
 pub use kill::{KillSwitch, Killing, Running, Target};

@@ -136,7 +136,7 @@ impl From<End> for NotReady {
 /// Where a program ran.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    tier: TierName,
+    pub tier: TierName,
     engine: Option<Engine>,
     strength: Strength,
 }

@@ -300,7 +300,7 @@ impl Session {
             Purpose::Program(program) => (Some(program), false),
             Purpose::Command => (None, true),
         };
-        let wish = Wish { grant: &self.grant, program, engine: self.wanted, command };
+        let wish = Wish { grant: &self.grant, program, engine: self.wanted, command, staged: &self.staged };
         let choosing = choose(&self.engine.0.tiers, wish, Reach::FirstFit);
         let Some(choice) = self.switch.unless_pulled(choosing).await else {
             return Ok(Chosen { record: None, opened: Err(self.over()) });

@@ -4,13 +4,16 @@
 //! (a key that starts with `$`, or any key that is not a string) is itself written tagged, so
 //! that no guest data can pose as a tag.
 
+use std::cmp::Ordering;
+use std::sync::LazyLock;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
+use num_traits::{Num, ToPrimitive};
 use serde_json::{Map, Value as Json, json};
 
-use crate::value::{Record, RecordKind, Value};
+use crate::value::{Record, RecordKind, Value, ValueBudget};
 
 /// JSON that is not a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +29,7 @@ pub fn to_json(value: &Value) -> Json {
         Value::None => Json::Null,
         Value::Bool(flag) => json!(flag),
         Value::Int(number) => json!(number),
+        Value::BigInt(number) if is_long(number) => json!({"$type": "int", "hex": number.to_str_radix(16)}),
         Value::BigInt(number) => json!({"$type": "int", "value": number.to_string()}),
         Value::Float(number) if number.is_finite() => json!(number),
         Value::Float(number) => json!({"$type": "float", "value": float_name(*number)}),
@@ -62,14 +66,13 @@ pub fn to_plain(value: &Value) -> Json {
         Value::Uuid(bytes) => json!(uuid_text(bytes)),
         Value::Record(record) => record.fields.iter().map(|(name, value)| (name.clone(), to_plain(value))).collect(),
         Value::Dict(pairs) => {
-            let field = |(key, value): &(Value, Value)| match key {
-                Value::Str(key) => Some((key.clone(), to_plain(value))),
-                _ => None,
-            };
             let pair = |(key, value): &(Value, Value)| json!([to_plain(key), to_plain(value)]);
-            let fields = pairs.iter().map(field).collect::<Option<Map<String, Json>>>();
-            fields.map_or_else(|| pairs.iter().map(pair).collect(), Json::Object)
+            match text_keys(pairs, |_| true) {
+                Some(fields) => Json::Object(fields.map(|(key, value)| (key.to_owned(), to_plain(value))).collect()),
+                None => pairs.iter().map(pair).collect(),
+            }
         }
+        Value::BigInt(number) if is_long(number) => json!(format!("{number:#x}")),
         Value::BigInt(number) => number.to_u64().map_or_else(|| json!(number.to_string()), |small| json!(small)),
         Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Str(_) | Value::TimeDelta { .. } => {
             to_json(value)
@@ -92,17 +95,27 @@ fn tagged_items(tag: &str, items: &[Value]) -> Json {
 }
 
 fn dict_to_json(pairs: &[(Value, Value)]) -> Json {
-    let plain = |(key, value): &(Value, Value)| match key {
-        Value::Str(key) if !key.starts_with('$') => Some((key.clone(), to_json(value))),
-        _ => None,
-    };
-    match pairs.iter().map(plain).collect::<Option<Map<String, Json>>>() {
-        Some(map) => Json::Object(map),
+    match text_keys(pairs, |key| !key.starts_with('$')) {
+        Some(fields) => Json::Object(fields.map(|(key, value)| (key.to_owned(), to_json(value))).collect()),
         None => {
             let pairs: Vec<Json> = pairs.iter().map(|(key, value)| json!([to_json(key), to_json(value)])).collect();
             json!({"$type": "dict", "items": pairs})
         }
     }
+}
+
+/// The pairs by their keys, where each key is a text that `suits`. The keys are looked at before any value is: to write
+/// values and then throw them away would double the work at every level.
+fn text_keys<'a>(
+    pairs: &'a [(Value, Value)],
+    suits: impl Fn(&str) -> bool,
+) -> Option<impl Iterator<Item = (&'a str, &'a Value)>> {
+    let text = |key: &'a Value| match key {
+        Value::Str(key) => Some(key.as_str()),
+        _ => None,
+    };
+    let all = pairs.iter().all(|(key, _)| text(key).is_some_and(&suits));
+    all.then(|| pairs.iter().filter_map(move |(key, value)| Some((text(key)?, value))))
 }
 
 fn record_to_json(record: &Record) -> Json {
@@ -135,7 +148,7 @@ pub fn from_json(json: &Json, at: &str) -> Result<Value, JsonValueError> {
             Some(_) => Err(wrong(at, "`$type` is not text")),
             None => {
                 let pair = |(key, value): (&String, &Json)| {
-                    Ok((Value::Str(key.clone()), from_json(value, &format!("{at}.{key}"))?))
+                    Ok((Value::Str(key.clone()), from_json(value, &below(at, format_args!(".{key:.PLACE$}")))?))
                 };
                 Ok(Value::Dict(map.iter().map(pair).collect::<Result<_, _>>()?))
             }
@@ -144,7 +157,15 @@ pub fn from_json(json: &Json, at: &str) -> Result<Value, JsonValueError> {
 }
 
 fn wrong(at: &str, why: impl Into<String>) -> JsonValueError {
-    JsonValueError { at: at.chars().take(200).collect(), why: why.into() }
+    JsonValueError { at: at.chars().take(PLACE).collect(), why: why.into() }
+}
+
+/// The most characters of a place that are told.
+const PLACE: usize = 200;
+
+/// A place below another. It grows no further than it is told: keys are the guest's, and may be long and many.
+fn below(at: &str, step: std::fmt::Arguments<'_>) -> String {
+    if at.len() > PLACE { at.to_owned() } else { format!("{at}{step}") }
 }
 
 fn number_value(number: &serde_json::Number, at: &str) -> Result<Value, JsonValueError> {
@@ -157,8 +178,28 @@ fn number_value(number: &serde_json::Number, at: &str) -> Result<Value, JsonValu
     }
 }
 
-/// The most digits of a whole number: reading a longer one would hold the host up.
+/// The most digits of a whole number in decimal: the time that takes grows with the square of their number. A longer
+/// one is written in hexadecimal, in which it takes as long as copying it.
 pub const MAX_DIGITS: usize = 100_000;
+
+/// Whether a whole number has more than [`MAX_DIGITS`] digits.
+pub fn is_long(number: &BigInt) -> bool {
+    /// The bits of the first number with a digit more.
+    const BITS: u64 = 332_193;
+    static FIRST: LazyLock<BigInt> = LazyLock::new(|| BigInt::from(10).pow(100_000));
+    match number.bits().cmp(&BITS) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => number.magnitude() >= FIRST.magnitude(),
+    }
+}
+
+/// A number by its hexadecimal digits, which stand for more than [`MAX_DIGITS`] decimal ones.
+fn long_number(digits: &str, at: &str) -> Result<Value, JsonValueError> {
+    let bounded = digits.len() <= ValueBudget::DEFAULT.bytes * 2;
+    let number = if bounded { BigInt::from_str_radix(digits, 16).ok() } else { None };
+    number.map(Value::int).ok_or_else(|| wrong(at, "not hexadecimal digits"))
+}
 
 fn whole_number(text: &str, at: &str) -> Result<Value, JsonValueError> {
     if text.len() > MAX_DIGITS {
@@ -168,7 +209,7 @@ fn whole_number(text: &str, at: &str) -> Result<Value, JsonValueError> {
 }
 
 fn items_from(items: &[Json], at: &str) -> Result<Vec<Value>, JsonValueError> {
-    items.iter().enumerate().map(|(index, item)| from_json(item, &format!("{at}[{index}]"))).collect()
+    items.iter().enumerate().map(|(index, item)| from_json(item, &below(at, format_args!("[{index}]")))).collect()
 }
 
 fn tagged(tag: &str, map: &Map<String, Json>, at: &str) -> Result<Value, JsonValueError> {
@@ -181,6 +222,7 @@ fn tagged(tag: &str, map: &Map<String, Json>, at: &str) -> Result<Value, JsonVal
         _ => Err(wrong(at, format!("a `{tag}` needs the list `items`"))),
     };
     match tag {
+        "int" if map.contains_key("hex") => long_number(&text("hex")?, at),
         "int" => whole_number(&text("value")?, at),
         "float" => match text("value")?.as_str() {
             "nan" => Ok(Value::Float(f64::NAN)),
@@ -245,7 +287,9 @@ fn record(kind: RecordKind, name: String, map: &Map<String, Json>, at: &str) -> 
         return Err(wrong(at, "a record needs the list `fields`"));
     };
     let field = |field: &Json| match field.as_array().map(Vec::as_slice) {
-        Some([Json::String(name), value]) => Ok((name.clone(), from_json(value, &format!("{at}.{name}"))?)),
+        Some([Json::String(name), value]) => {
+            Ok((name.clone(), from_json(value, &below(at, format_args!(".{name:.PLACE$}")))?))
+        }
         _ => Err(wrong(at, "a field is a name and a value")),
     };
     Ok(Value::Record(Box::new(Record { kind, name, fields: fields.iter().map(field).collect::<Result<_, _>>()? })))
@@ -263,6 +307,7 @@ mod tests {
     fn every_value_comes_back_as_it_was() {
         check(Value::None);
         check(Value::int(BigInt::from(1_u8) << 300));
+        check(Value::int(BigInt::from(-7) << 33_000_000));
         check(Value::Float(-0.0));
         check(Value::Float(f64::INFINITY));
         check(Value::Tuple(vec![Value::Int(1), Value::Set(vec![Value::from("x")])]));
@@ -275,6 +320,41 @@ mod tests {
             fields: vec![("x".to_owned(), Value::Int(1))],
         };
         check(Value::Record(Box::new(point)));
+    }
+
+    #[test]
+    fn the_longest_number_in_decimal_has_exactly_so_many_digits() {
+        let longest: BigInt = BigInt::from(10).pow(100_000) - 1;
+        let check_long = |number: BigInt, key: &str| {
+            let written = to_json(&Value::int(number.clone()));
+            assert_eq!(
+                written.get(key).and_then(Json::as_str).map(str::len),
+                Some(if key == "hex" { 83_049 } else { 100_000 })
+            );
+            check(Value::int(number));
+        };
+        check_long(longest.clone(), "value");
+        check_long(longest + 1, "hex");
+    }
+
+    /// Each level has a key that is no text behind one that is: what is written twice at each would never end.
+    #[test]
+    fn a_deep_dict_is_written_once() {
+        let level = |inside: Value| Value::Dict(vec![(Value::from("a"), inside), (Value::Int(1), Value::None)]);
+        let deep = (0..60).fold(Value::None, |inside, _| level(inside));
+        check(deep.clone());
+        assert_eq!(to_plain(&deep).to_string().matches("\"a\"").count(), 60);
+    }
+
+    /// A place is told by its beginning: with all of it at each step, this would copy 100 GB.
+    #[test]
+    fn long_keys_over_many_values_take_no_time() {
+        let rows = Value::List(vec![Value::None; 100_000]);
+        let wide = Value::Dict(vec![(Value::from("k".repeat(1 << 20).as_str()), rows)]);
+        check(wide);
+        let json = json!({"k".repeat(300): [{"$type": "odd"}]});
+        let why = from_json(&json, "x").map_err(|error| error.to_string().len());
+        assert_eq!(why, Err(200 + "`` is not a value: unknown `$type` `odd`".len()));
     }
 
     #[test]

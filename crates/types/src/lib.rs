@@ -13,6 +13,7 @@ pub mod function;
 pub mod id;
 pub mod json;
 pub mod limits;
+pub mod literal;
 pub mod nesting;
 pub mod outcome;
 pub mod strength;

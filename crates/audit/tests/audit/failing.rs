@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::*;
-use ringfence_audit::{AuditError, Beside, FileSink, Keypair, Log, LogOptions, MemorySink, Sink, verify_file};
+use ringfence_audit::{
+    AuditError, Beside, FileSink, Keypair, Log, LogOptions, MemorySink, Sink, Verdict, verify_file,
+    verify_file_unanchored,
+};
 
 struct Failing {
     memory: MemorySink,
@@ -130,7 +133,10 @@ fn a_log_without_a_key_says_so() {
     drop(Log::open_file(&path, LogOptions { key: None, ..options() }).expect("opened"));
     drop(Log::open_file(&path, LogOptions { key: None, ..options() }).expect("opened"));
     let report = verify_file(&path, None).expect("read");
-    assert_eq!(report.to_string(), "intact: 4 records, closed; signatures not checked, no public key given");
+    assert_eq!(
+        report.to_string(),
+        "not anchored: nothing proves that this is the whole log; 4 records hold together; signatures not checked, no public key given"
+    );
     assert!(Log::open_file(&path, options()).is_err(), "a log that was not signed can't be signed later");
 }
 
@@ -141,4 +147,7 @@ fn a_missing_head_shows() {
     drop(Log::open_file(&path, options()).expect("opened"));
     fs::remove_file(Beside::of(&path).head).expect("removed");
     assert_eq!(findings(&verify_file(&path, None).expect("read")), ["bad head -"]);
+    let report = verify_file_unanchored(&path, None).expect("read");
+    let text = "not anchored: nothing proves that this is the whole log; 2 records hold together";
+    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Unanchored, text));
 }

@@ -8,7 +8,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use ringfence_api::Code;
-use ringfence_audit::{PublicKey, Record, Verdict, escape, record, render, to_ocsf, verify_file};
+use ringfence_audit::{
+    PublicKey, Record, Report, Verdict, escape, record, render, to_ocsf, verify_file, verify_file_unanchored,
+};
 use serde_json::json;
 
 use crate::args::{AuditCommand, AuditShowArgs};
@@ -24,7 +26,11 @@ const LINE_MAX: u64 = 1 << 20;
 pub fn audit(command: AuditCommand, printer: &mut Printer) -> Result<u8, Fault> {
     match command {
         AuditCommand::Show(args) => show(&args, printer),
-        AuditCommand::Verify { file, key, json } => verify(&path(file)?, key.as_deref(), json, printer),
+        AuditCommand::Verify { file, key, unanchored, json } => {
+            let path = path(file)?;
+            let report = checked(&path, key.as_deref(), unanchored)?;
+            Ok(tell(&path, &report, unanchored, json, printer))
+        }
         AuditCommand::Export { file, format: crate::args::ExportFormat::Ocsf } => export(&path(file)?, printer),
     }
 }
@@ -33,8 +39,14 @@ fn path(given: Option<PathBuf>) -> Result<PathBuf, Fault> {
     given.map_or_else(|| Ok(default_log(folders::state()?)), Ok)
 }
 
-/// Calls `each` for every line; a line that is no record comes as `None`.
-fn each_record(path: &Path, mut each: impl FnMut(u64, Option<Record>)) -> Result<(), Fault> {
+/// What is read of a log: a record, or lines that are none, from one number to another.
+enum Found {
+    Record(Box<Record>),
+    Strange(u64, u64),
+}
+
+/// Calls `each` for every record, and once for lines behind one another that are none. A file without a record is no log.
+fn each_record(path: &Path, mut each: impl FnMut(Found)) -> Result<(), Fault> {
     let unreadable = |error: std::io::Error| Fault::file(path, "read", &error);
     let file = File::open(path).map_err(unreadable)?;
     if file.metadata().map_err(unreadable)?.is_dir() {
@@ -42,15 +54,29 @@ fn each_record(path: &Path, mut each: impl FnMut(u64, Option<Record>)) -> Result
     }
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
+    let (mut records, mut strange) = (0_u64, None);
     for number in 1.. {
         line.clear();
         let read = reader.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).map_err(unreadable)?;
-        if read == 0 {
-            break;
+        let record = Record::parse(line.strip_suffix(b"\n").unwrap_or(&line));
+        if let Some((first, last)) = strange.filter(|_| record.is_some() || (read == 0 && records > 0)) {
+            each(Found::Strange(first, last));
+            strange = None;
         }
-        each(number, Record::parse(line.strip_suffix(b"\n").unwrap_or(&line)));
+        match record {
+            Some(record) => {
+                records += 1;
+                each(Found::Record(Box::new(record)));
+            }
+            None if read == 0 => break,
+            None => strange = Some((strange.map_or(number, |(first, _)| first), number)),
+        }
     }
-    Ok(())
+    if strange.is_some() { Err(Fault::usage(no_log(path))) } else { Ok(()) }
+}
+
+fn no_log(path: &Path) -> String {
+    format!("`{}` is not an audit log: none of its lines is a record", path.display())
 }
 
 fn show(args: &AuditShowArgs, printer: &mut Printer) -> Result<u8, Fault> {
@@ -63,14 +89,16 @@ fn show(args: &AuditShowArgs, printer: &mut Printer) -> Result<u8, Fault> {
     let filtered = args.run.is_some() || args.event.is_some();
     let mut last: VecDeque<String> = VecDeque::new();
     let most = args.tail.unwrap_or(usize::MAX);
-    each_record(&path, |number, found| {
-        let text = match found {
-            Some(record) if !wanted(&record) => return,
-            Some(record) if args.json => record::to_line(&record).unwrap_or_default(),
-            Some(record) => render(&record),
-            None if args.json || filtered => return,
-            None => format!("line {number} is not a record; `ringfence audit verify` tells more"),
+    let mut found = false;
+    each_record(&path, |read| {
+        let text = match read {
+            Found::Record(record) if !wanted(&record) => return,
+            Found::Record(record) if args.json => record::to_line(&record).unwrap_or_default(),
+            Found::Record(record) => render(&record),
+            Found::Strange(..) if args.json || filtered => return,
+            Found::Strange(first, last) => strange(first, last),
         };
+        found = true;
         if args.tail.is_none() {
             printer.line(&text);
             return;
@@ -81,12 +109,36 @@ fn show(args: &AuditShowArgs, printer: &mut Printer) -> Result<u8, Fault> {
         }
     })?;
     last.iter().for_each(|text| printer.line(text));
+    if filtered && !found {
+        printer.note("no record of this log is of that kind");
+    }
     Ok(0)
 }
 
-fn verify(path: &Path, key: Option<&str>, as_json: bool, printer: &mut Printer) -> Result<u8, Fault> {
+fn strange(first: u64, last: u64) -> String {
+    let lines = if first == last {
+        format!("line {first} is not a record")
+    } else {
+        format!("lines {first} to {last} are not records")
+    };
+    format!("{lines}; `ringfence audit verify` tells more")
+}
+
+/// The verifier's report. A file that is no log has none.
+fn checked(path: &Path, key: Option<&str>, unanchored: bool) -> Result<Report, Fault> {
     File::open(path).map_err(|error| Fault::file(path, "read", &error))?;
-    let report = verify_file(path, key.map(public_key).transpose()?)?;
+    let verify = if unanchored { verify_file_unanchored } else { verify_file };
+    let report = verify(path, key.map(public_key).transpose()?)?;
+    match report.is_no_log() {
+        // Something was signed for here: the log was overwritten.
+        true if report.key_checked => Err(Fault::new(Code::AuditFailed, no_log(path))),
+        true => Err(Fault::usage(no_log(path))),
+        false => Ok(report),
+    }
+}
+
+/// Prints the report and gives the exit code.
+fn tell(path: &Path, report: &Report, unanchored: bool, as_json: bool, printer: &mut Printer) -> u8 {
     let verdict = report.verdict();
     if as_json {
         let mut answer = json!(report);
@@ -98,10 +150,15 @@ fn verify(path: &Path, key: Option<&str>, as_json: bool, printer: &mut Printer) 
         report.findings.iter().for_each(|finding| printer.line(&escape(&finding.to_string(), 1000)));
         printer.line(&format!("{}: {report}", path.display()));
     }
-    Ok(match verdict {
+    match verdict {
         Verdict::Intact | Verdict::Unfinished => 0,
+        Verdict::Unanchored if unanchored => 0,
+        Verdict::Unanchored => {
+            printer.note("put the log's `.pub` and `.head` back beside it, or take what is there by `--unanchored`");
+            Code::AuditUnanchored.row().exit
+        }
         Verdict::Broken => Code::AuditFailed.row().exit,
-    })
+    }
 }
 
 /// The key itself in hexadecimal, or a file that holds it.
@@ -121,9 +178,9 @@ fn public_key(given: &str) -> Result<PublicKey, Fault> {
 fn export(path: &Path, printer: &mut Printer) -> Result<u8, Fault> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut bad = 0_u64;
-    each_record(path, |_, found| match found {
-        Some(record) => printer.line(&to_ocsf(&record, &host).to_string()),
-        None => bad += 1,
+    each_record(path, |read| match read {
+        Found::Record(record) => printer.line(&to_ocsf(&record, &host).to_string()),
+        Found::Strange(first, last) => bad += last - first + 1,
     })?;
     if bad > 0 {
         printer.note(&format!("{bad} lines are not records and were left out; `ringfence audit verify` tells more"));

@@ -9,6 +9,7 @@ pub mod exec;
 pub mod explain;
 pub mod kill;
 pub mod policy;
+pub mod reference;
 pub mod repl;
 pub mod run;
 pub mod shell;

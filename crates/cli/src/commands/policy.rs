@@ -1,16 +1,18 @@
-//! `ringfence policy`: check, schema, show.
+//! `ringfence policy`: check, schema, reference, show.
 //!
 //! Answers to: `lib`. Must not: decide; the policy crate does.
 
 use ringfence_policy::Policy;
 
 use crate::args::PolicyCommand;
+use crate::commands::reference::reference;
 use crate::fault::Fault;
 use crate::input::policy_file;
 use crate::printer::Printer;
+use crate::root::{EngineOptions, Root};
 
 /// Runs it and gives the exit code.
-pub fn policy(command: PolicyCommand, printer: &mut Printer) -> Result<u8, Fault> {
+pub fn policy(root: &Root, command: PolicyCommand, printer: &mut Printer) -> Result<u8, Fault> {
     match command {
         PolicyCommand::Check { file } => {
             let policy = policy_file(&file)?;
@@ -19,6 +21,11 @@ pub fn policy(command: PolicyCommand, printer: &mut Printer) -> Result<u8, Fault
         PolicyCommand::Schema => {
             // A schema is made of texts and numbers.
             printer.line(&serde_json::to_string_pretty(&Policy::schema()).unwrap_or_default());
+        }
+        PolicyCommand::Reference => {
+            let engine = (root.build)(EngineOptions::in_memory())?;
+            let schema = serde_json::to_value(Policy::schema()).unwrap_or_default();
+            printer.text(&reference(&schema, &engine.capabilities()));
         }
         PolicyCommand::Show { file } => {
             let policy = file.as_deref().map_or_else(|| Ok(Policy::closed()), policy_file)?;

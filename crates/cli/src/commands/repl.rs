@@ -157,7 +157,7 @@ impl Inside<'_> {
                 Ok(())
             }
             ":files" => files(session, rest, printer).await,
-            ":snapshot" if !rest.is_empty() => snapshot(session, Path::new(rest), printer).await,
+            ":snapshot" if !matches!(rest, "" | "-") => snapshot(session, Path::new(rest), printer).await,
             ":snapshot" => Err(Fault::usage("name a file: `:snapshot FILE`")),
             _ => Err(Fault::usage(format!("there is no `{word}`")).hint("`:help` lists what there is")),
         };

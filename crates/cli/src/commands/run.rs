@@ -12,7 +12,6 @@ use ringfence_bridge::Registry;
 use ringfence_policy::Policy;
 use ringfence_session::{Engine, Handle, Request, RunError, Session, Watch};
 use ringfence_types::{GuestPath, MimeBundle, Outcome, Source, Status, Stream};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{RunArgs, SessionArgs};
 use crate::exports::Exports;
@@ -23,6 +22,7 @@ use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::root::{EngineOptions, Root};
 use crate::show::{self, Streamed};
+use crate::signals::Ends;
 use crate::{approve, input, loading};
 
 /// Runs it and gives the exit code.
@@ -173,7 +173,7 @@ impl Watch for Watcher<'_> {
     }
 }
 
-/// Runs one snippet; the first Ctrl-C or `SIGTERM` gives it up in order, the second at once.
+/// Runs one snippet; the first Ctrl-C, `SIGTERM` or `SIGHUP` gives it up in order, the second at once.
 pub async fn watched(
     engine: &Engine,
     session: &mut Session,
@@ -197,8 +197,7 @@ pub async fn interruptible<T>(
     waits_for_worker: impl Fn() -> bool,
 ) -> T {
     tokio::pin!(running);
-    let mut interrupt = signal(SignalKind::interrupt()).ok();
-    let mut terminate = signal(SignalKind::terminate()).ok();
+    let mut ends = Ends::watch();
     let mut tick = tokio::time::interval(Duration::from_millis(200));
     let mut asked = false;
     loop {
@@ -208,19 +207,9 @@ pub async fn interruptible<T>(
                 progress.end();
                 return done;
             }
-            () = received(&mut interrupt) => give_up(handle, &mut asked),
-            () = received(&mut terminate) => give_up(handle, &mut asked),
+            () = ends.received() => give_up(handle, &mut asked),
             _ = tick.tick() => if waits_for_worker() { progress.after_a_second("starting a worker") } else { progress.end() },
         }
-    }
-}
-
-async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
-    match signal {
-        Some(signal) => {
-            signal.recv().await;
-        }
-        None => std::future::pending().await,
     }
 }
 

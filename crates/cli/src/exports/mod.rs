@@ -14,7 +14,6 @@ use ringfence_api::Code;
 use ringfence_bridge::{HostFunction, Registry};
 use ringfence_types::FunctionSpec;
 use serde::Deserialize;
-use tempfile::TempDir;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
@@ -29,7 +28,6 @@ pub struct Exports {
     functions: Vec<Arc<dyn HostFunction>>,
     // Killed when dropped; it also ends by itself when its input does, so that it can't outlive this process.
     _child: Child,
-    _package: TempDir,
 }
 
 /// The first frame.
@@ -48,19 +46,18 @@ struct ErrorText {
 impl Exports {
     /// Starts Python on the file and reads what it exports.
     pub async fn start(file: &Path) -> Result<Self, Fault> {
-        let package = package::lay_out().map_err(|error| {
-            Fault::new(Code::Internal, format!("the Python package can't be written: {}", plain(&error)))
-        })?;
         let python = std::env::var_os(PYTHON).unwrap_or_else(|| "python3".into());
         let mut command = Command::new(&python);
-        command.args(["-m", "ringfence.exports"]).arg(file).env("PYTHONPATH", search_path(package.path()));
-        command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["-c", package::BOOT]).arg(file).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // Ctrl-C at a terminal goes to this process alone, which ends the other in order.
         command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| no_python(&python, &error))?;
-        let (Some(stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Fault::new(Code::Internal, "the Python process has no pipes"));
         };
+        // A Python that ends without reading has no greeting either.
+        let _ = frames::write(&mut stdin, package::modules().to_string().as_bytes()).await;
         let specs = match frames::read(&mut stdout).await.ok().and_then(|json| serde_json::from_value(json).ok()) {
             Some(Greeting::Functions { functions }) => functions,
             Some(Greeting::Error { error }) => return Err(Fault::usage(one_line(&error.message))),
@@ -68,7 +65,7 @@ impl Exports {
         };
         let board = connect(stdin, stdout);
         let function = |spec| Arc::new(Exported::new(spec, Arc::clone(&board))) as Arc<dyn HostFunction>;
-        Ok(Self { functions: specs.into_iter().map(function).collect(), _child: child, _package: package })
+        Ok(Self { functions: specs.into_iter().map(function).collect(), _child: child })
     }
 
     /// The functions as the engine takes them.
@@ -79,15 +76,6 @@ impl Exports {
         }
         Ok(registry)
     }
-}
-
-fn search_path(package: &Path) -> std::ffi::OsString {
-    let mut paths = package.as_os_str().to_owned();
-    if let Some(given) = std::env::var_os("PYTHONPATH").filter(|given| !given.is_empty()) {
-        paths.push(":");
-        paths.push(given);
-    }
-    paths
 }
 
 fn no_python(python: &std::ffi::OsStr, error: &std::io::Error) -> Fault {

@@ -1,12 +1,12 @@
-//! The Python package, carried in the executable and laid out where the Python process finds it.
+//! The Python package, carried in the executable and handed to the Python process through a pipe.
+//! INVARIANT: nothing of it is written to a disk, so that no end of this process, a kill included, leaves anything there.
 //!
 //! Answers to: `exports`. Must not: leave a file out; a test holds the list against the folder.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use serde_json::{Map, Value as Json};
 
-use tempfile::TempDir;
+/// What Python is started with: it takes the package from its standard input, and leaves the rest there.
+pub const BOOT: &str = include_str!("boot.py");
 
 macro_rules! package {
     ($($name:literal),* $(,)?) => {
@@ -41,15 +41,14 @@ package![
     "waiters.py",
 ];
 
-/// Lays the package out in a new folder that only this user can enter; the folder goes when it is dropped.
-pub fn lay_out() -> io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("ringfence-python-").tempdir()?;
-    let package = folder.path().join("ringfence");
-    DirBuilder::new().mode(0o700).create(&package)?;
-    for (name, text) in FILES {
-        std::fs::write(package.join(name), text)?;
-    }
-    Ok(folder)
+/// The modules of the package: the text of each under its full name.
+pub fn modules() -> Json {
+    let module = |(name, text): &(&str, &str)| {
+        let name = name.strip_suffix(".py")?;
+        let full = if name == "__init__" { "ringfence".to_owned() } else { format!("ringfence.{name}") };
+        Some((full, Json::from(*text)))
+    };
+    Json::Object(FILES.iter().filter_map(module).collect::<Map<String, Json>>())
 }
 
 #[cfg(test)]

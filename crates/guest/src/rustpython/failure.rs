@@ -16,8 +16,8 @@ use crate::engine::{Ended, Unsupported};
 const MESSAGE: usize = 64 << 10;
 /// The longest class, file or function name, and source line.
 const NAME: usize = 512;
-/// Causes that are followed.
-const CAUSES: usize = 8;
+/// Causes that are followed: with the exception itself as many as a frame may hold.
+const CAUSES: usize = 7;
 /// Frames that are told: this many outermost and innermost ones.
 const FRAMES: (usize, usize) = (20, 80);
 /// Notes that are told.

@@ -42,6 +42,10 @@ impl<'vm> Walker<'vm> {
         if self.nodes > self.budget.nodes {
             return Err(self.too_large("values", self.budget.nodes));
         }
+        // A value counts as a level of its own, as it does for whoever reads the frame.
+        if self.open.len() >= self.budget.depth {
+            return Err(self.too_large("levels", self.budget.depth));
+        }
         self.weigh(8)?;
         let types = self.vm.ctx.types.int_type;
         if self.vm.is_none(object) {
@@ -77,9 +81,6 @@ impl<'vm> Walker<'vm> {
         let identity = object.get_id();
         if self.open.contains(&identity) {
             return Err(ValueError::Cycle { path: self.path.clone() });
-        }
-        if self.open.len() >= self.budget.depth {
-            return Err(self.too_large("levels", self.budget.depth));
         }
         self.open.push(identity);
         let walked = self.inside(object);

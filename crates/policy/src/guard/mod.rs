@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jsonschema::Validator;
-use ringfence_types::{FunctionSpec, ParameterKind, Value};
+use ringfence_types::{FunctionSpec, ParameterKind, Value, literal};
 use serde_json::Value as Json;
 
 pub(crate) use condition::Condition;
@@ -126,7 +126,9 @@ impl FunctionGuard {
             normalise(kind, value, &guard.schema);
         }
         let quiet = arguments.iter().any(|(name, _)| secret(name));
-        self.conditions(spec, arguments, quiet)
+        let needed = self.when.is_some() || matches!(self.approval, ApprovalRule::When(_));
+        let called_with = if needed { with_defaults(spec, arguments) } else { Vec::new() };
+        self.conditions(spec, &called_with, quiet)
     }
 
     /// `quiet`: an argument is redacted, and CEL's errors may show values.
@@ -161,6 +163,24 @@ impl FunctionGuard {
             ApprovalRule::When(_) => ApprovalNeed::None,
         })
     }
+}
+
+/// What the function is called with: what was given, and the defaults of what was left out. A default that is not plain
+/// data stays out, so that a condition which looks at it can't be evaluated.
+fn with_defaults(spec: &FunctionSpec, arguments: &[(String, Value)]) -> Vec<(String, Value)> {
+    let mut all = arguments.to_vec();
+    for parameter in &spec.parameters {
+        if arguments.iter().any(|(name, _)| *name == parameter.name) {
+            continue;
+        }
+        let value = match parameter.kind {
+            ParameterKind::VarPositional => Some(Value::Tuple(Vec::new())),
+            ParameterKind::VarKeyword => Some(Value::Dict(Vec::new())),
+            _ => parameter.default.as_ref().and_then(|default| literal::value_of(&default.source)),
+        };
+        all.extend(value.map(|value| (parameter.name.clone(), value)));
+    }
+    all
 }
 
 fn refused(spec: &FunctionSpec, argument: &str, what: &str) -> Denial {

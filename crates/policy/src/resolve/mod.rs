@@ -258,6 +258,12 @@ fn audit_of(file: &AuditFile, faults: &mut Faults) -> Audit {
         }
         redact.push(pattern.get().clone());
     }
+    if let Some(log) = file.log.as_ref().filter(|log| log.get() == "-") {
+        faults.value(
+            log.span(),
+            "an audit log is read back and signed, so it can't be `-`; name a file, as in `audit.jsonl`",
+        );
+    }
     let sample = file.sample.as_ref().and_then(|sample| faults.read("audit.sample", sample));
     let sample = sample.unwrap_or(Audit::default().sample);
     Audit { log: file.log.as_ref().map(|log| log.get().clone()), sample, redact }

@@ -255,6 +255,35 @@ fn conditions_hold_or_the_call_is_refused() {
     assert_eq!(permit(rule, Value::Int(100)).unwrap_err().hint(), "the condition is `args.x < 100`");
 }
 
+/// What is left out is what the function's own default says; what that is not told by the declaration is not guessed.
+#[test]
+fn conditions_see_what_the_function_is_called_with() {
+    let mut spec = declared("f(x, days=, cc=, *rest, **more)");
+    for (at, source) in [(1, "30"), (2, "...")] {
+        spec.parameters[at].default = Some(ringfence_types::Default { source: source.to_owned() });
+    }
+    let permit = |rule: &str, given: &[(&str, i64)]| {
+        let grant = granted(&format!("[functions.f]\n{rule}"), vec![spec.clone()]);
+        let arguments: Vec<(String, Value)> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), Value::Int(*value))).collect();
+        let permit = grant.permit(&Effect::Call { function: "f", arguments: &arguments });
+        permit.map(|permit| (permit.approval(), permit.arguments().len())).map_err(|denial| denial.to_string())
+    };
+    let not_met = "policy does not allow this call of host function `f`: its condition is not met";
+    let untold = "the condition of host function `f` could not be evaluated: No such key: cc";
+    let week = "when = 'args.days <= 7'";
+    assert_eq!(permit(week, &[("x", 1)]), Err(not_met.to_owned()));
+    assert_eq!(permit(week, &[("x", 1), ("days", 7)]), Ok((ApprovalNeed::None, 2)));
+    assert_eq!(
+        permit("when = 'size(args.rest) == 0 && size(args.more) == 0'", &[("x", 1)]),
+        Ok((ApprovalNeed::None, 1))
+    );
+    assert_eq!(permit("when = 'args.cc == 1'", &[("x", 1)]), Err(untold.to_owned()));
+    let approve = "approve = { when = 'args.days > 7' }";
+    assert_eq!(permit(approve, &[("x", 1)]), Ok((ApprovalNeed::Each, 1)));
+    assert_eq!(permit(approve, &[("x", 1), ("days", 1)]), Ok((ApprovalNeed::None, 2)));
+}
+
 #[test]
 fn approvals_are_asked_for() {
     let need = |rule: &str, value: i64| permit(rule, Value::Int(value)).unwrap().approval();

@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 #[test]
 fn every_fault_is_told_with_its_line_and_the_nearest_right_thing() {
     let cases: Vec<&str> = include_str!("faults.txt").split("<<<").skip(1).collect();
-    assert_eq!(cases.len(), 25);
+    assert_eq!(cases.len(), 26);
     for case in cases {
         let (text, want) = case.split_once("\n>>>\n").unwrap();
         check(text, want.trim_end());

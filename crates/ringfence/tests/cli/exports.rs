@@ -1,5 +1,8 @@
 //! `--exports`: host functions of a Python file.
 
+use std::io::{BufRead, BufReader};
+use std::process::Command;
+
 use crate::home::Home;
 
 const TOOLS: &str = "\
@@ -41,6 +44,83 @@ fn functions_of_a_file_can_be_called() {
             "note: the policy does not list `fails`, so the program can't call it\nnote: the policy does not list `greet`, so the program can't call it\ndoubling\n",
         ),
     );
+}
+
+/// Who wrote the function sees why it failed; the program and the log see its type.
+#[test]
+fn a_function_that_fails_shows_its_traceback_to_the_host_alone() {
+    let tools = "from ringfence import sandbox_export\n\n@sandbox_export\ndef fails(how: str) -> None:\n    raise RuntimeError(f'secret {how}')\n";
+    let home = Home::new().with("tools.py", tools);
+    let code = "try:\n    fails('\\x1b[31m\\nringfence: all is well')\nexcept RuntimeError as e:\n    print(e)";
+    let traceback = "host function `fails` failed:\n  Traceback (most recent call last):\n    File \"FILE\", line 5, in fails\n      raise RuntimeError(f'secret {how}')\n  RuntimeError: secret \\x1b[31m\n  ringfence: all is well\n"
+        .replace("FILE", &home.work("tools.py").display().to_string().replace(&home.path().display().to_string(), "HOME"));
+    home.check(&["run", "--exports", "tools.py", "-c", code], (0, "the host function failed\n", &traceback));
+    let log = std::fs::read_to_string(home.path().join("state/ringfence/audit.jsonl")).expect("the log");
+    assert!(log.contains("RuntimeError") && !log.contains("secret") && !log.contains("Traceback"), "{log}");
+}
+
+/// The clock stands still while only the host can wake the program; its own timer is its own time.
+#[test]
+fn a_timer_of_the_programs_own_counts() {
+    let tools = "import asyncio\nfrom ringfence import sandbox_export\n\n@sandbox_export\nasync def slow() -> int:\n    await asyncio.sleep(1.5)\n    return 7\n";
+    let home = Home::new().with("tools.py", tools);
+    let struck = "ringfence: the limit on wall struck: 700 ms allowed\nhint: give `--wall`, or raise `limits.wall` in the policy\n";
+    for place in [["--engine", "rustpython"], ["--tier", "process"]] {
+        let check = |code: &str, want: (i32, &str, &str)| {
+            let code = format!("import asyncio\n{code}");
+            let arguments = [&["run", "--wall", "700ms", "--exports", "tools.py"], &place[..], &["-c", &code]].concat();
+            home.check(&arguments, want);
+        };
+        check("await slow()", (0, "7\n", ""));
+        check("await asyncio.gather(slow(), slow())", (0, "[7, 7]\n", ""));
+        check("await asyncio.wait_for(slow(), 10)", (4, "", struck));
+        check("call = asyncio.ensure_future(slow())\nawait asyncio.sleep(10)", (4, "", struck));
+    }
+    home.check(
+        &["run", "--wall", "700ms", "--engine", "monty", "--exports", "tools.py", "-c", "await slow()"],
+        (0, "7\n", ""),
+    );
+}
+
+/// `nohup` and jobs in the background: what this process was started to ignore, it ignores.
+#[test]
+fn signals_end_a_run_in_order_and_leave_nothing() {
+    let tools = "import os, time\nfrom ringfence import sandbox_export\n\n@sandbox_export\ndef waits() -> None:\n    while not os.path.exists('go'):\n        time.sleep(0.01)\n";
+    let home = Home::new().with("tools.py", tools);
+    let temporary = home.path().join("tmp");
+    std::fs::create_dir(&temporary).expect("own folder");
+    let code = "print('on')\nwaits()\nprint('done')";
+    let run = |before: &str, signal: &str| {
+        let program = env!("CARGO_BIN_EXE_ringfence");
+        let script = format!("{before} exec \"$0\" run --exports tools.py -c \"$1\"");
+        let mut shell = home.command(&[]);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, program, code]).current_dir(home.work(""));
+        for (name, value) in shell.env("TMPDIR", &temporary).get_envs() {
+            command.env(name, value.expect("set"));
+        }
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+        let mut child = command.stderr(std::process::Stdio::piped()).spawn().expect("it starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("readable");
+        assert_eq!(line, "on\n");
+        let sent =
+            Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().expect("a shell");
+        assert!(sent.success());
+        if !before.is_empty() {
+            std::fs::write(home.work("go"), "").expect("own folder");
+        }
+        let output = child.wait_with_output().expect("it ends");
+        let left = std::fs::read_dir(&temporary).expect("own folder").count();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned(), left)
+    };
+    let given_up = "ringfence: the caller gave the run up\n".to_owned();
+    for signal in ["HUP", "TERM", "INT"] {
+        assert_eq!(run("", signal), (Some(130), given_up.clone(), 0), "{signal}");
+    }
+    assert_eq!(run("", "KILL"), (None, String::new(), 0));
+    assert_eq!(run("trap '' HUP;", "HUP"), (Some(0), String::new(), 0));
 }
 
 #[test]

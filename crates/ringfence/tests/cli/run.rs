@@ -38,6 +38,56 @@ fn whole_numbers_of_any_size_are_exact_both_ways() {
     }
 }
 
+/// More digits than the host writes in decimal: nothing is lost, and nothing takes long.
+#[test]
+fn a_number_of_millions_of_digits_is_shown_in_hexadecimal() {
+    let home = Home::new();
+    let code = "(1 << 33_000_000) + 10";
+    for place in [["--engine", "monty"], ["--engine", "rustpython"], ["--tier", "process"]] {
+        let run = |options: &[&str]| {
+            let limits = ["run", "--output", "16MiB", "--memory", "512MiB"];
+            home.say(&[&limits[..], &place, options, &["-c", code]].concat(), "").stdout
+        };
+        let want = format!("1{}a", "0".repeat(33_000_000 / 4 - 1));
+        assert!(run(&[]) == format!("0x{want}\n"), "{place:?}");
+        let outcome: serde_json::Value = serde_json::from_str(&run(&["--json"])).expect("JSON");
+        assert!(outcome["value"] == json!({"$type": "int", "hex": want}), "{place:?}");
+    }
+}
+
+/// The row of the tier that gave the result names the engine that did.
+#[test]
+fn what_was_chosen_names_the_engine_of_the_result() {
+    let home = Home::new();
+    let said = home.say(&["run", "--json", "-c", "1/0"], "");
+    let outcome: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let why = "engine `rustpython`, to which the program moved: ";
+    let row = outcome["chosen"][0]["why"].as_str().expect("text");
+    assert_eq!((&outcome["engine"], row.starts_with(why)), (&json!("rustpython"), true), "{row}");
+}
+
+/// As deep as a value or a chain of causes may be, and one deeper.
+#[test]
+fn what_is_too_deep_to_cross_is_told_by_every_engine() {
+    let home = Home::new();
+    for place in [["--engine", "monty"], ["--engine", "rustpython"], ["--tier", "process"]] {
+        let run = |code: &str| home.say(&[&["run"], &place[..], &["-c", code]].concat(), "");
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        let said = run(&nested(63));
+        assert_eq!((said.exit, said.stdout), (Some(0), nested(63) + "\n"), "{place:?}");
+        let said = run(&nested(64));
+        assert_eq!((said.exit, said.stdout.as_str()), (Some(0), ""), "{place:?}: {}", said.stderr);
+        assert!(said.stderr.contains("64 levels"), "{place:?}: {}", said.stderr);
+        if place[1] == "monty" {
+            continue;
+        }
+        let chain = "e = None\nfor n in range(40):\n    try:\n        raise ValueError(n) from e\n    except ValueError as new:\n        e = new\nraise e";
+        let said = run(chain);
+        let causes = said.stderr.matches("ValueError: ").count();
+        assert_eq!((said.exit, causes), (Some(1), 8), "{place:?}: {}", said.stderr);
+    }
+}
+
 #[test]
 fn the_outcome_as_json_is_all_that_is_printed() {
     let home = Home::new();

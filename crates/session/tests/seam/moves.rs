@@ -51,7 +51,7 @@ async fn a_raised_program_is_asked_again_in_the_same_tier() {
         vec![embedded, cpython(TierName::Process, trace).playing(None, vec![done(3)])]
     };
     let want = "\
-embedded fits: engine `monty`
+embedded fits: engine `rustpython`, to which the program moved: the program raised, and engine `rustpython` is asked whether it should; first: engine `monty`
 process no: runs CPython itself; not tried, since the cheaper `embedded` fits
 container no: not in this build
 embedded/monty -> embedded/rustpython: the program raised, and engine `rustpython` is asked whether it should
@@ -96,8 +96,8 @@ async fn an_unsupported_program_moves_up_where_all_it_did_went_through_the_bridg
         ]
     };
     let want = "\
-embedded fits: engine `rustpython`; not monty: open() at line 1
-process no: runs CPython itself; not tried, since the cheaper `embedded` fits
+embedded no: the program moved on to `process`; first: engine `rustpython`; not monty: open() at line 1
+process fits: the program moved here: line 1 needs a thing, which the engine does not have; runs CPython itself
 container no: not in this build
 embedded/rustpython -> process/-: line 1 needs a thing, which the engine does not have
 log tier_chosen cell_opened run_started call_permitted call_answered tier_moved cell_opened run_closed
@@ -135,8 +135,8 @@ turn feed
 unsupported process: line 1 needs a thing, which the engine does not have";
     check("with network granted", Row { tiers, policy: network, code: &["1"] }, want).await;
     let want = "\
-process fits: runs CPython itself
-container no: runs CPython itself; not tried, since the cheaper `process` fits
+process no: the program moved on to `container`; first: runs CPython itself
+container fits: the program moved here: line 1 needs a thing, which the engine does not have; runs CPython itself
 embedded no: not in this build
 process/- -> container/-: line 1 needs a thing, which the engine does not have
 log tier_chosen cell_opened run_started tier_moved cell_opened run_closed

@@ -39,6 +39,33 @@ async fn a_tier_without_a_package_is_passed_over() {
     assert_eq!(explained(&stage, optional).await, want);
 }
 
+/// What the caller brings himself is not looked for in the interpreter; whether an import finds it, the run shows.
+#[tokio::test]
+async fn modules_that_the_caller_brings_are_not_missed() {
+    let trace = Trace::new();
+    let process = || {
+        let script = vec![Reply::Event(Event::Filed(FileReply::Done)), done(1)];
+        let lacking = cpython(TierName::Process, &trace).lacking("mymod").lacking("pack").lacking("native");
+        lacking.lacking("other").playing(None, script)
+    };
+    for (file, code, want) in [
+        ("/workspace/mymod.py", "import mymod", "completed process Int(1)"),
+        ("/workspace/pack/inner.py", "import pack.inner", "completed process Int(1)"),
+        ("/workspace/native.cpython-312-x86_64-linux-gnu.so", "import native", "completed process Int(1)"),
+        (
+            "/workspace/other.txt",
+            "import other",
+            "unsupported: no allowed tier can run the program (process: package `other` is not in the fake interpreter; \
+             embedded: not in this build; container: not in this build)",
+        ),
+    ] {
+        let stage = Stage::new(&trace, vec![process()]);
+        let mut session = stage.session("[filesystem]\nworkspace = \"1MiB\"\n");
+        session.put_file(GuestPath::resolve(file).unwrap(), Vec::new()).await.unwrap();
+        assert_eq!(run(&mut session, code).await, want, "{file}");
+    }
+}
+
 #[tokio::test]
 async fn explain_looks_at_all_tiers() {
     let trace = Trace::new();

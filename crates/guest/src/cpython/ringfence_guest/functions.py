@@ -156,18 +156,15 @@ class _Waits:
         except RuntimeError:
             return  # the loop was closed
 
-    def before_sleep(self, watched: int):
-        """The loop is about to sleep: where only the host can wake it, the host is told for what it waits."""
+    def before_sleep(self, watched: int) -> None:
+        """The loop is about to sleep without a timer: where only the host can wake it, the host is told for what it waits.
+
+        With a timer it is the program that waits, and its clock goes on.
+        """
         if not self._futures or watched > 2 or not self._link.alive:
-            return False
+            return
         numbers = list(self._futures)[:4096]
         self._link.send(wire.frame(wire.AWAIT, u32(len(numbers)) + b"".join(map(u64, numbers))))
-        return True
-
-    def after_sleep(self) -> None:
-        """The loop goes on without an answer: a print of nothing tells the host."""
-        if self._link.alive:
-            self._link.send(wire.frame(wire.PRINT, b"\0"))
 
 
 def _settle(future, body: bytes) -> None:
@@ -186,12 +183,9 @@ def _announce_waits(loop, waits: _Waits) -> None:
         if (timeout is not None and timeout <= 0) or not waits._futures:
             return select(timeout)
         events = select(0)
-        if events or not waits.before_sleep(len(selector.get_map())):
-            return events or select(timeout)
-        events = select(timeout)
-        if not events:
-            waits.after_sleep()
-        return events
+        if not events and timeout is None:
+            waits.before_sleep(len(selector.get_map()))
+        return events or select(timeout)
 
     try:
         selector.select = looking
