@@ -147,8 +147,7 @@ pub fn landlock_allow_connect(rules: BorrowedFd<'_>, port: u16) -> io::Result<()
     let rule: [u64; 2] = [CONNECT_TCP, port.into()];
     // WHY UNSAFE: the call has no libc wrapper.
     // SAFETY: `rule` is on this stack and of the form that its kind has: two numbers of 64 bits.
-    let result =
-        unsafe { libc::syscall(libc::SYS_landlock_add_rule, rules.as_raw_fd(), NET_PORT, rule.as_ptr(), 0) };
+    let result = unsafe { libc::syscall(libc::SYS_landlock_add_rule, rules.as_raw_fd(), NET_PORT, rule.as_ptr(), 0) };
     check(result).map(drop)
 }
 
