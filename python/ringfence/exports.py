@@ -193,7 +193,7 @@ def _tell_failure(name: str, error: BaseException) -> None:
 def _harmless(line: str) -> str:
     shown = line if len(line) <= TOLD_LINE else f"{line[:TOLD_LINE]}..."
     return "".join(
-        char if char.isprintable() or char == "\t" else char.encode("unicode_escape", "surrogatepass").decode()
+        char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
         for char in shown
     )
 

@@ -225,7 +225,7 @@ def _text(text: str, at: str) -> str:
 
 
 def _below(at: str, step: str) -> str:
-    """A place below another. It stops growing where it is told no further: keys may be long, and many below them."""
+    """A place below another. It grows no further than it is told: keys may be long, and many below them."""
     return at if len(at) > PLACE else at + step
 
 
