@@ -170,6 +170,7 @@ impl Exchange {
 
     async fn pin(&self, target: &Target) -> Result<Vec<IpAddr>, Refusal> {
         let outside = &self.shared.outside;
+        let _turn = self.shared.lookups.acquire().await;
         resolve::pin(&*outside.resolver, &*outside.hooks, &self.shared.limits, target).await
     }
 

@@ -28,6 +28,10 @@ use crate::secret::{BoundSecret, Prepared};
 use crate::stream::{Guarded, Meter, Totals};
 use crate::tunnel;
 
+/// Names of one cell that are looked up at once: each keeps a thread of the host's busy, for as long as some server of
+/// names likes.
+const LOOKUPS: usize = 4;
+
 /// Before a listener that failed is asked again.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -84,6 +88,7 @@ pub(crate) struct Shared {
     trust: OnceLock<Option<Arc<ClientConfig>>>,
     totals: Arc<Totals>,
     slots: Arc<Semaphore>,
+    pub(crate) lookups: Semaphore,
     connections: AtomicU64,
 }
 
@@ -124,6 +129,7 @@ impl Proxy {
             trust: OnceLock::new(),
             totals: Arc::default(),
             slots: Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS))),
+            lookups: Semaphore::new(LOOKUPS),
             connections: AtomicU64::new(0),
         };
         Ok(Self { shared: Arc::new(shared) })

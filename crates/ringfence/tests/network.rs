@@ -4,6 +4,8 @@
 //! Answers to: issue 3's row of the egress proxy. Every name leads to the listeners of these tests, and their address may
 //! be reached, so that whatever gets through is seen there.
 
+#![allow(clippy::panic, reason = "tests may panic")]
+
 #[path = "../../egress/tests/support/mod.rs"]
 mod hosts;
 

@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ringfence_audit::event::{Connection, ConnectionDenied, ConnectionEnded, ConnectionPermitted};
 use ringfence_audit::{Event, Scope};
+use ringfence_bridge::HoldTarget;
 use ringfence_egress::{
-    BoundSecret, Event as Told, Hooks, Limits, Outside, Proxy, PublicOnly, Resolve, Roots, SecretValue, Serving,
-    SetupError, Step, SystemResolver, Unrecorded, Watch,
+    BoundSecret, Event as Told, Hooks, Limits, Outside, Proxy, PublicOnly, Refusal, Resolve, Roots, SecretValue,
+    Serving, SetupError, Step, SystemResolver, Unrecorded, Watch,
 };
 use ringfence_policy::{Grant, SecretSource};
 use ringfence_tier::{Cell, TierFault};
@@ -27,6 +28,7 @@ use crate::error::SessionError;
 /// The most records of connections that one session may cause, ends not counted: a program can ask without end, and
 /// the log is on the host's disk. What is asked after that is refused.
 const RECORDS: u32 = 20_000;
+const USED_UP: &str = "the session's 20,000 records of connections are used up; this and all further ones are refused";
 
 /// The longest file of a secret.
 const LONGEST: u64 = 64 << 10;
@@ -145,10 +147,15 @@ impl Watch for Recorder {
         let scope = run.map_or_else(|| self.scope.clone(), |run| self.scope.in_run(run));
         let (event, answer) = match &told.step {
             Step::Ended { .. } => (event(told), Ok(())),
+            // The proxy tells the refusal next, and it is recorded then.
+            Step::Allowed if self.hold().is_some() => return Err(Unrecorded),
             Step::Allowed | Step::Refused(_) => match self.take() {
                 0 => return Err(Unrecorded),
-                1 => (used_up(told), Err(Unrecorded)),
-                _ => (event(told), Ok(())),
+                1 => (denied(told, USED_UP.to_owned()), Err(Unrecorded)),
+                _ => match self.hold().filter(|_| told.step == Step::Refused(Refusal::Unrecorded)) {
+                    Some(target) => (denied(told, format!("a kill switch is set on `{target}`")), Ok(())),
+                    None => (event(told), Ok(())),
+                },
             },
         };
         self.engine.record(&scope, event).map_err(|_| Unrecorded)?;
@@ -157,6 +164,11 @@ impl Watch for Recorder {
 }
 
 impl Recorder {
+    /// The kill switch that stops this tenant's effects, where one is set.
+    fn hold(&self) -> Option<HoldTarget> {
+        self.scope.tenant.as_ref().and_then(|tenant| self.engine.holds().on_tenant(tenant))
+    }
+
     /// How many records were left before this one.
     fn take(&self) -> u32 {
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
@@ -174,7 +186,7 @@ fn event(told: &Told) -> Event {
             secrets: told.secrets.clone(),
             address: told.address.map(|address| address.to_string()),
         }),
-        Step::Refused(refusal) => Event::ConnectionDenied(ConnectionDenied { to, reason: refusal.to_string() }),
+        Step::Refused(refusal) => denied(told, refusal.to_string()),
         Step::Ended { up, down, elapsed, fault } => Event::ConnectionEnded(ConnectionEnded {
             to,
             bytes_up: *up,
@@ -185,9 +197,7 @@ fn event(told: &Told) -> Event {
     }
 }
 
-fn used_up(told: &Told) -> Event {
-    let reason =
-        format!("the session's {RECORDS} records of connections are used up; this and all further ones are refused");
+fn denied(told: &Told, reason: String) -> Event {
     Event::ConnectionDenied(ConnectionDenied { to: connection(told), reason })
 }
 

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringfence_audit::{Log, LogOptions, MemorySink, Record, Sink};
+use ringfence_bridge::{Hold, HoldTarget};
 use ringfence_egress::{Answer, Hooks, Resolve, Roots};
 use ringfence_policy::Policy;
 use ringfence_session::{Engine, Outbound, Parts, Request, Session, SnapshotKey};
 use ringfence_testkit::{FakeTier, Reply, Trace, TraceSink};
 use ringfence_tier::{Capabilities, Event};
-use ringfence_types::{Source, Strength, TierName, Value};
+use ringfence_types::{Source, Strength, Tenant, TierName, Value};
 
 /// Every name is here.
 struct Here;
@@ -59,6 +60,7 @@ impl Host {
 }
 
 struct Stage {
+    engine: Engine,
     session: Session,
     trace: Trace,
     /// The proxy, as the guest sees it.
@@ -71,7 +73,7 @@ fn stage(policy: &str, sink: Box<dyn Sink>) -> Stage {
     let proxy = way_out.local_addr().unwrap();
     let trace = Trace::new();
     stage_of(policy, sink, &trace, |tier| tier.leading_out(way_out))
-        .map_or_else(|error| panic!("{error}"), |session| Stage { session, trace, proxy })
+        .map_or_else(|error| panic!("{error}"), |(engine, session)| Stage { engine, session, trace, proxy })
 }
 
 fn stage_of(
@@ -79,7 +81,7 @@ fn stage_of(
     sink: Box<dyn Sink>,
     trace: &Trace,
     with: impl FnOnce(FakeTier) -> FakeTier,
-) -> Result<Session, String> {
+) -> Result<(Engine, Session), String> {
     let can = Capabilities { network: true, ..Capabilities::closed(TierName::Process, 1, Strength::Process) };
     let script = vec![Reply::Event(Event::Done(Value::Int(1))), Reply::Hang];
     let tier = with(FakeTier::named(TierName::Process, can, trace).playing(None, script));
@@ -87,7 +89,9 @@ fn stage_of(
     let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
     let outbound = Outbound { resolver: Arc::new(Here), hooks: Arc::new(Here), roots: Roots::Pem(String::new()) };
     let policy = Policy::parse(&format!("version = 1\n{policy}"), "test").map_err(|error| error.to_string())?;
-    Engine::with_outbound(parts, outbound).session(Request::new(policy)).map_err(|error| error.to_string())
+    let engine = Engine::with_outbound(parts, outbound);
+    let session = engine.session(Request::new(policy)).map_err(|error| error.to_string())?;
+    Ok((engine, session))
 }
 
 fn allowing(port: u16) -> String {
@@ -116,7 +120,8 @@ fn records(sink: &MemorySink) -> Vec<Record> {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_connection_is_recorded_in_its_place() {
     let (host, sink) = (Host::new(), MemorySink::new());
-    let Stage { mut session, proxy, .. } = stage(&allowing(host.port), Box::new(sink.clone()));
+    let Stage { mut session, proxy, engine, .. } = stage(&allowing(host.port), Box::new(sink.clone()));
+    drop(engine);
     session.run(Source::new("1"), &mut ()).await.unwrap();
     let handle = session.handle();
     let port = host.port;
@@ -171,6 +176,22 @@ async fn what_cant_be_recorded_is_not_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kill_switch_stops_new_connections() {
+    let (host, sink) = (Host::new(), MemorySink::new());
+    let Stage { mut session, proxy, engine, .. } = stage(&allowing(host.port), Box::new(sink.clone()));
+    session.run(Source::new("1"), &mut ()).await.unwrap();
+    let hold = Hold { target: HoldTarget::Tenant(Tenant::local()), by: "a test".to_owned(), reason: None };
+    engine.hold(&hold).unwrap();
+    assert_eq!(ask(proxy, "a.test", host.port).await.0, "HTTP/1.1 503 Service Unavailable");
+    let reasons = records(&sink).into_iter().filter(|record| record.event == "connection_denied");
+    let reasons: Vec<_> = reasons.map(|record| record.detail["reason"].clone()).collect();
+    assert_eq!(reasons, ["a kill switch is set on `tenant:local`"]);
+    engine.release(&hold).unwrap();
+    assert_eq!(ask(proxy, "a.test", host.port).await.0, "HTTP/1.1 200 OK");
+    assert_eq!(host.reached(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_cant_fill_the_log() {
     let sink = MemorySink::new();
     let Stage { mut session, proxy, .. } = stage(&allowing(1), Box::new(sink.clone()));
@@ -191,7 +212,7 @@ async fn a_program_cant_fill_the_log() {
     flood.await.unwrap();
     let denied: Vec<Record> = records(&sink).into_iter().filter(|record| record.event == "connection_denied").collect();
     assert_eq!(denied.len(), 20_000);
-    let last = "the session's 20000 records of connections are used up; this and all further ones are refused";
+    let last = "the session's 20,000 records of connections are used up; this and all further ones are refused";
     assert_eq!(denied.last().unwrap().detail["reason"], last);
 }
 
@@ -226,7 +247,7 @@ async fn what_is_missing_is_named_before_anything_is_opened() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_without_a_way_out_is_no_place_for_a_network() {
     let trace = Trace::new();
-    let mut session = stage_of(&allowing(443), Box::new(MemorySink::new()), &trace, |tier| tier).unwrap();
+    let (_engine, mut session) = stage_of(&allowing(443), Box::new(MemorySink::new()), &trace, |tier| tier).unwrap();
     let error = session.run(Source::new("1"), &mut ()).await.unwrap_err();
     let want = "the process tier could not open a cell: it has no way out for the network that was granted";
     assert_eq!(error.to_string(), want);
