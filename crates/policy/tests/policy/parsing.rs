@@ -1,7 +1,7 @@
 //! What policy files are read as, and every fault with its exact text.
 
 use ringfence_policy::{LimitOverrides, MountMode, Policy};
-use ringfence_types::{ByteSize, Span, Strength, TierName};
+use ringfence_types::{ByteSize, Environment, Span, Strength, TierName};
 
 use super::{ask, declared};
 
@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 #[test]
 fn every_fault_is_told_with_its_line_and_the_nearest_right_thing() {
     let cases: Vec<&str> = include_str!("faults.txt").split("<<<").skip(1).collect();
-    assert_eq!(cases.len(), 26);
+    assert_eq!(cases.len(), 28);
     for case in cases {
         let (text, want) = case.split_once("\n>>>\n").unwrap();
         check(text, want.trim_end());
@@ -73,6 +73,21 @@ fn the_hash_follows_what_the_policy_says() {
     assert_eq!(hash("version = 1"), hash("version=1 # the same\n[limits]\nwall = '5000ms'"));
     assert_ne!(hash("version = 1"), hash("version = 1\n[limits]\nwall = '6s'"));
     assert_ne!(Policy::closed().hash(), Policy::closed().allowing_declared_functions().hash());
+}
+
+#[test]
+fn a_locked_environment_is_part_of_what_the_policy_says_once_it_is_found() {
+    let policy = Policy::parse("version = 1\n[python]\nenv = 'data'", "p").unwrap();
+    let name = policy.environment().unwrap().clone();
+    let found = |digest: &str| Environment { name: name.clone(), digest: digest.to_owned(), venv: "/e/venv".to_owned() };
+    let grant = policy.decide(&ask(Vec::new())).unwrap();
+    assert!(grant.needs().venv && grant.environment().is_none() && grant.venv().is_none());
+    let (one, other) = (policy.clone().with_environment(found("1")), policy.clone().with_environment(found("2")));
+    assert_eq!(one.decide(&ask(Vec::new())).unwrap().venv(), Some("/e/venv"));
+    assert_ne!(one.hash(), policy.hash());
+    assert_ne!(one.hash(), other.hash());
+    let stranger = Environment { name: "other".parse().unwrap(), ..found("1") };
+    assert_eq!(policy.clone().with_environment(stranger).hash(), policy.hash(), "it is not the one that is named");
 }
 
 #[test]
