@@ -40,7 +40,7 @@ pub struct Options {
 impl Options {
     /// Reads the arguments after the program's name.
     pub fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, Fault> {
-        let mut options = Self { samples: 300, ..Self::default() };
+        let mut options = Self { samples: 60, ..Self::default() };
         while let Some(argument) = arguments.next() {
             let value = arguments.next().ok_or_else(|| Fault::Usage(argument.clone()))?;
             match argument.as_str() {

@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 /// Measures; whether the program ran to its end.
 pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     let mut arguments = Arguments::new(typed);
-    let samples = arguments.number("--samples", 300)?;
+    let samples = arguments.number("--samples", 60)?;
     let words = arguments.words()?;
     if let Some(other) = words.iter().find(|word| !["core", "process"].contains(&word.as_str())) {
         return Err(Fault::Usage(format!("there is no benchmark `{other}`; there are `core` and `process`")));

@@ -86,7 +86,8 @@ fn stage_of(
     let script = vec![Reply::Event(Event::Done(Value::Int(1))), Reply::Hang];
     let tier = with(FakeTier::named(TierName::Process, can, trace).playing(None, script));
     let log = Log::open(sink, LogOptions::default()).map_err(|error| error.to_string())?;
-    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key: SnapshotKey::new([1; 32]) };
+    let snapshot_key = SnapshotKey::new([1; 32]);
+    let parts = Parts { tiers: vec![Arc::new(tier)], log: Arc::new(log), snapshot_key, environments: None };
     let outbound = Outbound { resolver: Arc::new(Here), hooks: Arc::new(Here), roots: Roots::Pem(String::new()) };
     let policy = Policy::parse(&format!("version = 1\n{policy}"), "test").map_err(|error| error.to_string())?;
     let engine = Engine::with_outbound(parts, outbound);
