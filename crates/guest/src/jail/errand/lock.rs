@@ -109,8 +109,6 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// The zygote has these numbers in Python: both locks must be the same.
     #[test]
     fn both_locks_have_the_same_rights() {
