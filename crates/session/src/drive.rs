@@ -16,6 +16,7 @@ use ringfence_tier::{Event, TierFault, Turn};
 use ringfence_types::{
     Call, CallId, Engine, GuestError, LimitHit, LimitKind, MimeBundle, Source, Status, Stream, Value,
 };
+use tokio::time::Instant;
 
 use crate::choose::Candidate;
 use crate::deadline::Deadline;
@@ -89,7 +90,7 @@ impl<'r, 'a> Drive<'r, 'a> {
         if let Some(open) = &self.run.session.open {
             let limits = self.run.session.grant.limits();
             self.run.deadline = Some(Deadline::start(limits, &open.meter, self.run.session.lifetime_end()));
-            self.sampler = Some(Sampler::start(self.run.session.grant.sample(), &open.meter));
+            self.sampler = Some(Sampler::start(Instant::now(), self.run.session.grant.sample(), &open.meter));
         }
         let first = match work {
             Work::Feed(source) => {
@@ -231,7 +232,8 @@ impl<'r, 'a> Drive<'r, 'a> {
     /// Records what the cell uses, where that is due.
     fn sample(&mut self) -> Result<(), RunError> {
         let open = self.run.session.open.as_ref();
-        let found = self.sampler.as_mut().zip(open).and_then(|(sampler, open)| sampler.look(&open.meter));
+        let found =
+            self.sampler.as_mut().zip(open).and_then(|(sampler, open)| sampler.look(Instant::now(), &open.meter));
         found.map_or(Ok(()), |found| self.run.record(Record::Sampled(found)))
     }
 

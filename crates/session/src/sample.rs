@@ -20,10 +20,10 @@ pub struct Sampler {
 
 impl Sampler {
     /// Looks `every` so often from now on; a span of zero: never.
-    pub fn start(every: Span, meter: &Meter) -> Self {
+    pub fn start(now: Instant, every: Span, meter: &Meter) -> Self {
         let every = Some(every.duration()).filter(|every| !every.is_zero());
         let cpu = if every.is_some() { meter.cpu() } else { Duration::ZERO };
-        Self { every, last: Instant::now(), cpu }
+        Self { every, last: now, cpu }
     }
 
     /// When the next look is due.
@@ -32,8 +32,7 @@ impl Sampler {
     }
 
     /// What is found, where a look is due. After a move to another cell its processor time counts from nothing.
-    pub fn look(&mut self, meter: &Meter) -> Option<Sampled> {
-        let now = Instant::now();
+    pub fn look(&mut self, now: Instant, meter: &Meter) -> Option<Sampled> {
         if self.next().is_none_or(|next| now < next) {
             return None;
         }
@@ -64,25 +63,26 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn looks_are_due_at_their_interval_and_tell_what_was_used_since() {
+    #[test]
+    fn looks_are_due_at_their_interval_and_tell_what_was_used_since() {
         let busy = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&busy);
         let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0)
             .holding(|| Held { memory: 7, processes: 2 });
-        let mut sampler = Sampler::start(Span::from_secs(1), &meter);
-        assert_eq!(sampler.look(&meter), None, "too early");
-        tokio::time::advance(Duration::from_secs(1)).await;
-        busy.store(500, Ordering::SeqCst);
-        assert_eq!(sampler.look(&meter), Some(Sampled { cpu_percent: 50, memory: 7, processes: 2 }));
-        tokio::time::advance(Duration::from_secs(2)).await;
-        busy.store(4500, Ordering::SeqCst);
-        assert_eq!(sampler.look(&meter), Some(Sampled { cpu_percent: 200, memory: 7, processes: 2 }));
+        let start = Instant::now();
+        let mut sampler = Sampler::start(start, Span::from_secs(1), &meter);
+        let mut check = |millis: u64, cpu_ms: u64, want: Option<u32>| {
+            busy.store(cpu_ms, Ordering::SeqCst);
+            let found = sampler.look(start + Duration::from_millis(millis), &meter);
+            let want = want.map(|cpu_percent| Sampled { cpu_percent, memory: 7, processes: 2 });
+            assert_eq!(found, want, "at {millis} ms");
+        };
+        check(999, 400, None);
+        check(1000, 500, Some(50));
+        check(1500, 900, None);
+        check(3000, 4500, Some(200));
         // Another cell: its clock begins anew.
-        tokio::time::advance(Duration::from_secs(1)).await;
-        busy.store(100, Ordering::SeqCst);
-        assert_eq!(sampler.look(&meter), Some(Sampled { cpu_percent: 10, memory: 7, processes: 2 }));
-        let never = Sampler::start(Span::from_secs(0), &meter);
-        assert_eq!(never.next(), None);
+        check(4000, 100, Some(10));
+        assert_eq!(Sampler::start(start, Span::from_secs(0), &meter).next(), None, "never");
     }
 }

@@ -79,7 +79,8 @@ fn the_hash_follows_what_the_policy_says() {
 fn a_locked_environment_is_part_of_what_the_policy_says_once_it_is_found() {
     let policy = Policy::parse("version = 1\n[python]\nenv = 'data'", "p").unwrap();
     let name = policy.environment().unwrap().clone();
-    let found = |digest: &str| Environment { name: name.clone(), digest: digest.to_owned(), venv: "/e/venv".to_owned() };
+    let found =
+        |digest: &str| Environment { name: name.clone(), digest: digest.to_owned(), venv: "/e/venv".to_owned() };
     let grant = policy.decide(&ask(Vec::new())).unwrap();
     assert!(grant.needs().venv && grant.environment().is_none() && grant.venv().is_none());
     let (one, other) = (policy.clone().with_environment(found("1")), policy.clone().with_environment(found("2")));
