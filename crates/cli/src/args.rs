@@ -107,13 +107,16 @@ Examples:
   tar c . | ringfence exec --wall 1min -- sh -c 'tar x && grep -rc TODO .'
   ringfence exec --policy policy.toml --json -- make test
 
-It sees the system's tools under /usr and /bin, read-only, and what the policy mounts. PATH is the folder of
-the tier's CPython, /usr/bin and /bin; no variable of this shell is passed on; it starts in /workspace. Without --policy: no network, 5 s, 64 MiB, 64 KiB of
-output, 16 processes, a /workspace of 64 MiB in memory. Standard input is passed on; there is no terminal inside.
+It sees the system's tools under /usr and /bin, read-only, and what the policy mounts. PATH is
+the folder of the tier's CPython, /usr/bin and /bin; no variable of this shell is passed on; it
+starts in /workspace. Standard input is passed on; there is no terminal inside. Without
+--policy: no network, 5 s, 64 MiB, 64 KiB of output, 16 processes, and a /workspace of 64 MiB in
+memory.
 
-Exit code: the command's own where it ended by itself (128 and the signal's number where a signal ended it). A limit, a
-refusal or output that was cut keeps the codes of `ringfence run`: 3, 4, 5, 6, 7, 8, 130; 5 where there is no such command
-inside. Each comes with a line on standard error; --json has both apart.";
+Exit code: the command's own where it ended by itself, 128 and the signal's number where a
+signal ended it. A limit, a refusal or output that was cut keeps the codes of `ringfence run`; 5
+where there is no such command inside. Each comes with a line on standard error; --json has both
+apart.";
 
 const KILL_EXAMPLES: &str = "\
 Examples:
@@ -270,6 +273,9 @@ pub struct RunArgs {
 /// `exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
     /// Policy file; without one nothing is allowed but computing
     #[arg(long, short, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -300,9 +306,6 @@ pub struct ExecArgs {
     /// Limits that replace the policy's.
     #[command(flatten)]
     pub limits: ExecLimits,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<String>,
 }
 
 /// The limits that mean something for a command.
@@ -477,15 +480,16 @@ pub enum EnvCommand {
 const ENV_EXAMPLES: &str = "\
 Examples:
   ringfence env create data --requirements requirements.txt
-  ringfence env create data --requirements requirements.txt --wheels ./wheels     offline: from this folder alone
+  ringfence env create data --requirements requirements.txt --wheels ./wheels
   ringfence env create data --requirements requirements.txt --python python3.12 --replace
 
 A policy names it:
   [python]
   env = \"data\"
 
-Packages come from the registry that pip is set up for, as wheels only, so that none of their code runs meanwhile. What was
-installed is in `requirements.lock` with its hashes; the digest over it is in the audit log of each session that uses it.";
+Packages come from the registry that pip is set up for, as wheels only, so that none of their
+code runs meanwhile. What was installed is in `requirements.lock` with its hashes; the digest
+over it is in the audit log of each session that uses it.";
 
 /// `env create`.
 #[derive(Debug, Args)]

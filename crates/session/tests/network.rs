@@ -127,6 +127,10 @@ async fn each_connection_is_recorded_in_its_place() {
     let handle = session.handle();
     let port = host.port;
     let run = tokio::spawn(async move { session.run(Source::new("2"), &mut ()).await.map(|_| ()) });
+    // The second run is under way: its connections come after its start.
+    while records(&sink).iter().filter(|record| record.event == "run_started").count() < 2 {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(ask(proxy, "a.test", port).await, ("HTTP/1.1 200 OK".to_owned(), "hi".to_owned()));
     let want = format!("ringfence: policy does not allow `b.test:{port}`; add the host and port to `network.allow`\n");
     assert_eq!(ask(proxy, "b.test", port).await, ("HTTP/1.1 403 Forbidden".to_owned(), want));

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ringfence_tier::{Boxed, Cell, Enforcement, Event, Held, Killer, Meter, TierFault, Turn};
@@ -33,39 +33,41 @@ pub struct Inside {
     pub door: Arc<Door>,
     group: Option<Group>,
     memory: u64,
-    /// The command that runs now.
-    command: Metered,
+    /// What its commands use.
+    commands: Mutex<Metered>,
 }
 
 impl Inside {
     fn cpu(&self) -> Duration {
-        self.group
-            .as_ref()
-            .and_then(Group::cpu)
-            .unwrap_or_else(|| self.interpreter.cpu() + self.of_command(Process::cpu))
+        let alone = || self.interpreter.cpu() + self.commands().cpu();
+        self.group.as_ref().and_then(Group::cpu).unwrap_or_else(alone)
     }
 
     fn peak(&self) -> u64 {
-        let alone = || self.interpreter.peak().max(self.of_command(Process::peak));
+        let alone = || self.interpreter.peak().max(self.of_last_command(Process::peak));
         self.group.as_ref().and_then(Group::peak).unwrap_or_else(alone)
     }
 
     /// All of the session's processes by their group; without one, the interpreter and the command.
     fn held(&self) -> Held {
         self.group.as_ref().and_then(Group::held).unwrap_or_else(|| {
-            let command = self.of_command(|command| command.footprint().resident);
+            let command = self.of_last_command(|command| command.footprint().resident);
             let memory = self.interpreter.footprint().resident + command;
             Held { memory, processes: 1 + u32::from(command > 0) }
         })
     }
 
-    fn of_command<T: Default>(&self, read: impl Fn(&Process) -> T) -> T {
-        self.command.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(read).unwrap_or_default()
+    fn commands(&self) -> MutexGuard<'_, Metered> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_last_command(&self, read: impl Fn(&Process) -> u64) -> u64 {
+        self.commands().last.as_ref().map_or(0, read)
     }
 
     /// Counts what a command uses from now on.
     pub fn meter(&self, command: Process) {
-        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
+        self.commands().add(command);
     }
 
     /// Puts a command that has not begun where the session's processes are bounded.
@@ -103,8 +105,8 @@ impl ProcessCell {
     /// Takes a session that is ready.
     pub fn open(ready: Ready, refill: Refill, setup: &Setup, enforcement: Enforcement) -> Self {
         let Ready { socket, outputs: [out, err], place, interpreter, group, line, door } = ready;
-        let command = Metered::default();
-        let inside = Inside { place, interpreter, door, group, memory: setup.memory, command };
+        let commands = Mutex::default();
+        let inside = Inside { place, interpreter, door, group, memory: setup.memory, commands };
         Self {
             frames: Frames::new(TIER, socket, setup),
             outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],

@@ -215,5 +215,25 @@ fn input(stdin: &Stdin) -> io::Result<OwnedFd> {
     Ok(reading)
 }
 
-/// A handle on a command that the meter reads, where there is no group that counts it.
-pub type Metered = std::sync::Mutex<Option<Process>>;
+/// What the meter reads of a session's commands, where there is no group that counts them.
+#[derive(Debug, Default)]
+pub struct Metered {
+    /// The last one.
+    pub last: Option<Process>,
+    /// Processor time of those before it.
+    pub before: Duration,
+}
+
+impl Metered {
+    /// Counts another one from now on.
+    pub fn add(&mut self, command: Process) {
+        if let Some(over) = self.last.replace(command) {
+            self.before += over.cpu();
+        }
+    }
+
+    /// Processor time of all.
+    pub fn cpu(&self) -> Duration {
+        self.before + self.last.as_ref().map_or(Duration::ZERO, Process::cpu)
+    }
+}

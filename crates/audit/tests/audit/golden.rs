@@ -52,7 +52,7 @@ fn every_event_is_read_back_shown_and_exported() {
     assert_eq!(read[1..read.len() - 1], events());
     let key: PublicKey = key_text().parse().expect("key");
     let report = verify_against(text.as_bytes(), Against { key: Some(key), head: sink.head() }).expect("read");
-    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Intact, "intact: 27 records, closed"));
+    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Intact, "intact: 28 records, closed"));
     for record in &records {
         check_ocsf(&to_ocsf(record, "host-1"), record);
     }
@@ -62,10 +62,10 @@ fn every_event_is_read_back_shown_and_exported() {
     assert_eq!(ended["dst_endpoint"], serde_json::json!({"hostname": "api.example.com", "port": 443}));
     let view: Vec<String> = records.iter().map(render).collect();
     let denied = concat!(
-        "     9 2026-01-01T00:00:00.001Z local    DENIED  call_denied [run_02020202020202020202020202020202] call=2 ",
+        "    10 2026-01-01T00:00:00.001Z local    DENIED  call_denied [run_02020202020202020202020202020202] call=2 ",
         r#"function="send\u{202e}_mail\n" arguments={"city":"Oslo","days":3} reason="not in the policy" rule=functions"#
     );
-    assert_eq!(view[8], denied);
+    assert_eq!(view[9], denied);
 }
 
 /// The attributes that every class requires, and those of the class.

@@ -295,8 +295,8 @@ mod tests {
     }
 
     fn view() -> View {
-        let mut view = View::default();
-        view.before = HashMap::from([(SessionId::from_random([1; 16]), 1000)]);
+        let before = HashMap::from([(SessionId::from_random([1; 16]), 1000)]);
+        let mut view = View { before, ..View::default() };
         view.rows = vec![view.row(7, row([1; 16], 1500, 5 << 20), Some(Duration::from_secs(1)))];
         view
     }
