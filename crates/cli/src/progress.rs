@@ -142,7 +142,7 @@ mod tests {
         steps.at("Collecting\u{1b}[31m numpy==2.0\n");
         steps.0.tick();
         let shown = screen.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        assert!(shown.ends_with("[1/4] fetching packages: Collecting[31m numpy==2.0"), "{shown:?}");
+        assert!(shown.trim_end().ends_with("[1/4] fetching packages: Collecting[31m numpy==2.0"), "{shown:?}");
     }
 
     #[test]

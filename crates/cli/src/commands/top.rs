@@ -259,9 +259,9 @@ impl Row {
             self.cpu_percent.map_or_else(dash, |percent| percent.to_string()),
             row.memory.map_or_else(dash, size),
             row.processes.map_or_else(dash, |count| count.to_string()),
+            row.tenant.to_string(),
             row.session.to_string(),
             row.run.as_ref().map_or_else(dash, ToString::to_string),
-            row.tenant.to_string(),
             calls,
         ]
     }

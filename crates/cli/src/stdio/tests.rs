@@ -422,7 +422,7 @@ async fn dropping_the_server_destroys_every_session() {
 async fn every_refusal_says_what_is_wrong() {
     let mut client = Client::with_session().await;
     let c = &mut client;
-    let methods = "use one of: hello, open, run, snapshot, restore, fork, put, get, list, remove, cancel, close";
+    let methods = "use one of: hello, open, run, exec, snapshot, restore, fork, put, get, list, remove, cancel, close";
     let engines = "`python` is not an engine; use one of: auto, monty, rustpython";
     let span = "limit `wall`: `5 parsecs` is not a span of time; write it as `500ms`, `5s`, `10min` or `1h`";
     let tiers = "`nope` is not a tier; use one of: embedded, wasm, process, container, microvm, remote, cluster";
