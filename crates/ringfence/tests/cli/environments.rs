@@ -43,8 +43,9 @@ const CREATE: [&str; 7] = ["env", "create", "tiny", "--requirements", "requireme
 fn digest(home: &Home) -> String {
     let listed: serde_json::Value =
         serde_json::from_str(&home.say(&["env", "list", "--json"], "").stdout).expect("JSON");
-    assert_eq!(listed[0]["packages"], serde_json::json!(["tinypkg==1.0"]));
-    listed[0]["digest"].as_str().expect("a text").to_owned()
+    assert_eq!(listed.pointer("/0/packages"), Some(&serde_json::json!(["tinypkg==1.0"])));
+    let digest = listed.pointer("/0/digest").and_then(serde_json::Value::as_str);
+    digest.expect("a text").to_owned()
 }
 
 #[test]
