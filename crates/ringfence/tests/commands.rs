@@ -4,7 +4,6 @@
 
 use std::io::Write;
 use std::process::{Command as Process, Output, Stdio};
-
 use std::time::{Duration, Instant};
 
 use ringfence::{Command, Engine, LimitKind, Policy, Session, Status, Stdin, Value};
