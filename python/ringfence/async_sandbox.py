@@ -136,7 +136,9 @@ class AsyncSandbox:
         Cancelling the task that awaits this cancels the run inside.
         """
         connection, session = await self._opened()
-        return await self._work(connection, "run", run_params(session, code, inputs or {}, stdin, file), check)
+        return await self._work(
+            connection, "run", run_params(session, code, inputs or {}, stdin, file), check
+        )
 
     async def exec(
         self,
@@ -151,9 +153,7 @@ class AsyncSandbox:
         params = exec_params(session, command, stdin, folder, environment)
         return await self._work(connection, "exec", params, check)
 
-    async def _work(
-        self, connection: Connection, method: str, params: dict[str, Any], check: bool
-    ) -> Result:
+    async def _work(self, connection: Connection, method: str, params: dict[str, Any], check: bool) -> Result:
         session = params["session"]
         try:
             outcome = await connection.request_async(method, params, self._handle, session)

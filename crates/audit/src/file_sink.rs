@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::AuditError;
-use crate::key::{Head, PublicKey, private_file, refuse_exposed, with_suffix};
+use crate::key::{Head, PublicKey, place_once, private_file, refuse_exposed, with_suffix};
 use crate::sealer::{Sealer, seal_now};
 use crate::sink::{Seal, Sink, Tail};
 use crate::tail::read_tail;
@@ -204,12 +204,11 @@ fn remove_drafts(head: &Path) {
 /// Puts the public key beside a new log, and refuses another one than an old log has.
 fn keep_public_key(log: &Path, at: &Path, key: Option<PublicKey>) -> Result<(), AuditError> {
     let given = key.map(|key| key.to_string());
-    if let Some(given) = &given {
-        match private_file().write(true).create_new(true).open(at) {
-            Ok(mut file) => return writeln!(file, "{given}").map_err(AuditError::open(at)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(cause) => return Err(AuditError::Open { path: at.to_owned(), cause }),
-        }
+    if let Some(given) = &given
+        && !at.exists()
+        && place_once(at, given)?
+    {
+        return Ok(());
     }
     let found = match read_small(at) {
         Err(error) if given.is_none() && error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -29,6 +29,26 @@ pub struct PublicKeyError {
     given: String,
 }
 
+/// Puts a file of one line there whole, where there is none: nobody ever reads a part of it. Whoever comes second leaves
+/// the first one's as it is, and is told so by `false`.
+pub(crate) fn place_once(path: &Path, line: &str) -> Result<bool, AuditError> {
+    let mut unique = [0; 8];
+    getrandom::fill(&mut unique).map_err(|error| AuditError::NoRandom { cause: error.to_string() })?;
+    let draft = with_suffix(path, &format!(".{}", encode_hex(&unique)));
+    let placed = private_file().create_new(true).write(true).open(&draft).and_then(|mut file| {
+        file.write_all(line.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        // A link never replaces.
+        match std::fs::hard_link(&draft, path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            linked => linked.map(|()| true),
+        }
+    });
+    let removed = std::fs::remove_file(&draft);
+    placed.and_then(|placed| removed.map(|()| placed)).map_err(AuditError::open(path))
+}
+
 impl Keypair {
     /// The pair of a secret of 32 bytes.
     pub fn from_secret(secret: [u8; 32]) -> Self {
@@ -61,21 +81,7 @@ impl Keypair {
     fn create(path: &Path) -> Result<(), AuditError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| AuditError::NoRandom { cause: error.to_string() })?;
-        let mut unique = [0; 8];
-        getrandom::fill(&mut unique).map_err(|error| AuditError::NoRandom { cause: error.to_string() })?;
-        let draft = with_suffix(path, &format!(".{}", encode_hex(&unique)));
-        let written = private_file().create_new(true).write(true).open(&draft).and_then(|mut file| {
-            file.write_all(encode_hex(&secret).as_bytes())?;
-            file.write_all(b"\n")?;
-            file.sync_all()?;
-            // A link never replaces: whoever comes second keeps the first one's key.
-            match std::fs::hard_link(&draft, path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-                linked => linked,
-            }
-        });
-        let removed = std::fs::remove_file(&draft);
-        written.and(removed).map_err(AuditError::open(path))
+        place_once(path, &encode_hex(&secret)).map(drop)
     }
 
     /// The public half.

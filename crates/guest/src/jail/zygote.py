@@ -1,7 +1,7 @@
 """The zygote of a jail: an ordinary CPython that is warmed once and forked for each session.
 
 Answers to: the host, over descriptor 3, and the init, over descriptor 4, which makes places. Must not: run a program,
-start a thread, or draw a random number before a fork. What `enter` does not manage, it does not go on without.
+start a thread, or leave two sessions the same random state. What `enter` does not manage, it does not go on without.
 """
 
 import ctypes
