@@ -10,6 +10,7 @@ pub mod files;
 #[cfg(target_os = "linux")]
 pub mod jail;
 pub mod lock;
+mod message;
 pub mod monty;
 pub mod rustpython;
 mod socket;

@@ -3,20 +3,15 @@
 //! Answers to: the host, over the control socket on standard input. Must not: start a thread, run guest code, or
 //! leave a worker unlocked. When the host goes, the socket closes and the zygote ends; the kernel then ends its workers.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ringfence_types::Engine;
 use ringfence_wire::launch::GREETING;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
-};
 use seccompiler::BpfProgram;
 
 use crate::engine::Interpreter;
-use crate::{lock, sys, worker};
+use crate::{lock, message, sys, worker};
 
 /// How far the main thread's stack may grow.
 pub const STACK: u64 = 64 << 20;
@@ -98,32 +93,20 @@ fn become_worker(
 
 /// The socket of the next session, or `None` where the host is gone.
 fn next_session() -> Option<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
     loop {
-        let mut buffers = [IoSliceMut::new(&mut byte)];
-        match recvmsg(sys::control_socket(), &mut buffers, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Ok(message) if message.bytes == 0 => return None,
-            Ok(_) => break,
-            Err(rustix::io::Errno::INTR) => {}
+        match message::receive(sys::control_socket(), &mut byte) {
+            Ok(([], _)) => return None,
+            Ok((_, sockets)) => return sockets.into_iter().next(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return None,
         }
     }
-    ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
-        _ => None,
-    })
 }
 
 fn send(bytes: &[u8], handle: Option<OwnedFd>) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let handles: Vec<_> = handle.iter().map(AsFd::as_fd).collect();
-    if !handles.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&handles));
-    }
-    if sendmsg(sys::control_socket(), &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL).is_err() {
+    let handle = handle.as_ref().map(AsFd::as_fd);
+    if message::send(sys::control_socket(), bytes, handle.as_slice()).is_err() {
         sys::end(0);
     }
 }

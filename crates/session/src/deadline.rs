@@ -56,6 +56,11 @@ impl Deadline {
         }
     }
 
+    /// What the cell had used of the processor before the run came to it.
+    pub fn cpu_before(&self) -> Duration {
+        self.cpu_before
+    }
+
     /// The run is about to leave its cell: what it used there is kept, since the limit counts over all cells.
     pub fn leave(&mut self) {
         let used = self.meter.read();

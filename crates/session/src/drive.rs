@@ -89,8 +89,10 @@ impl<'r, 'a> Drive<'r, 'a> {
     pub async fn go(mut self, work: Work) -> Result<End, RunError> {
         if let Some(open) = &self.run.session.open {
             let limits = self.run.session.grant.limits();
-            self.run.deadline = Some(Deadline::start(limits, &open.meter, self.run.session.lifetime_end()));
-            self.sampler = Some(Sampler::start(Instant::now(), self.run.session.grant.sample(), &open.meter));
+            let deadline = Deadline::start(limits, &open.meter, self.run.session.lifetime_end());
+            let sample = self.run.session.grant.sample();
+            self.sampler = Some(Sampler::start(Instant::now(), sample, deadline.cpu_before()));
+            self.run.deadline = Some(deadline);
         }
         let first = match work {
             Work::Feed(source) => {

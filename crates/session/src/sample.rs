@@ -19,10 +19,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Looks `every` so often from now on; a span of zero: never.
-    pub fn start(now: Instant, every: Span, meter: &Meter) -> Self {
+    /// Looks `every` so often from now on; a span of zero: never. `cpu` is the processor time now.
+    pub fn start(now: Instant, every: Span, cpu: Duration) -> Self {
         let every = Some(every.duration()).filter(|every| !every.is_zero());
-        let cpu = if every.is_some() { meter.cpu() } else { Duration::ZERO };
         Self { every, last: now, cpu }
     }
 
@@ -70,7 +69,7 @@ mod tests {
         let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0)
             .holding(|| Held { memory: 7, processes: 2 });
         let start = Instant::now();
-        let mut sampler = Sampler::start(start, Span::from_secs(1), &meter);
+        let mut sampler = Sampler::start(start, Span::from_secs(1), meter.cpu());
         let mut check = |millis: u64, cpu_ms: u64, want: Option<u32>| {
             busy.store(cpu_ms, Ordering::SeqCst);
             let found = sampler.look(start + Duration::from_millis(millis), &meter);
@@ -83,6 +82,6 @@ mod tests {
         check(3000, 4500, Some(200));
         // Another cell: its clock begins anew.
         check(4000, 100, Some(10));
-        assert_eq!(Sampler::start(start, Span::from_secs(0), &meter).next(), None, "never");
+        assert_eq!(Sampler::start(start, Span::from_secs(0), meter.cpu()).next(), None, "never");
     }
 }

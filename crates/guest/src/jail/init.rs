@@ -8,22 +8,19 @@
 //! the place ends all that is in it.
 
 use std::ffi::CString;
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use ringfence_wire::jail::{DRIVER, Node, Plan, Users};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use seccompiler::apply_filter;
 
 use super::filter::{Filters, bytes_of, filters};
 use super::root::{Root, mount_session};
 use super::{Failed, Step, errand, network, sys};
 use crate::cpython;
+use crate::message;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
 /// The longest plan.
@@ -49,7 +46,7 @@ pub fn serve() -> ! {
 enum Never {}
 
 fn tell_host(said: &[u8]) {
-    let _ = send_with(control_socket(), said, &[]);
+    let _ = message::send(control_socket(), said, &[]);
 }
 
 fn read_plan() -> Result<Plan, Failed> {
@@ -169,35 +166,6 @@ impl Place {
     }
 }
 
-/// The most descriptors that are sent at once.
-const HANDLES: usize = 6;
-
-/// Sends a few words and these descriptors.
-fn send_with(socket: BorrowedFd<'_>, said: &[u8], descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-    }
-    sendmsg(socket, &[IoSlice::new(said)], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-/// What [`send_with`] sent.
-fn receive_with(socket: BorrowedFd<'_>) -> std::io::Result<(String, Vec<OwnedFd>)> {
-    let mut said = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut buffers = [IoSliceMut::new(&mut said)];
-    let count = recvmsg(socket, &mut buffers, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
-    let handles = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(handles) => Some(handles),
-        _ => None,
-    });
-    let handles = handles.flatten().collect();
-    Ok((String::from_utf8_lossy(said.get(..count).unwrap_or_default()).into_owned(), handles))
-}
-
 /// Process 1 of the jail.
 struct Init<'a> {
     plan: &'a Plan,
@@ -261,8 +229,8 @@ impl<'a> Init<'a> {
             end(0);
         }
         let _ = match ready.map_or_else(|| self.place(), Ok) {
-            Ok(place) => send_with(zygote, b"place", &place.handles()),
-            Err(failed) => send_with(zygote, failed.to_string().as_bytes(), &[]),
+            Ok(place) => message::send(zygote, b"place", &place.handles()),
+            Err(failed) => message::send(zygote, failed.to_string().as_bytes(), &[]),
         };
     }
 
@@ -277,9 +245,9 @@ impl<'a> Init<'a> {
                 let _ = match &ready {
                     Ok((namespaces, _)) => {
                         let handles: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
-                        send_with(theirs.as_fd(), b"ready", &handles)
+                        message::send(theirs.as_fd(), b"ready", &handles)
                     }
-                    Err(failed) => send_with(theirs.as_fd(), failed.to_string().as_bytes(), &[]),
+                    Err(failed) => message::send(theirs.as_fd(), failed.to_string().as_bytes(), &[]),
                 };
                 if let (Ok((_, Some(listener))), Some(line)) = (ready, place_end) {
                     network::hand_over(line, listener);
@@ -292,8 +260,12 @@ impl<'a> Init<'a> {
                 sys::enter(own, libc::CLONE_NEWPID)
                     .step(|| "the own process namespace can't be joined again".into())?;
                 drop(theirs);
-                let (said, namespaces) = receive_with(ours.as_fd()).step(|| "a place is gone".into())?;
-                if namespaces.is_empty() { Err(Failed::new(said)) } else { Ok(Place { process, namespaces, line }) }
+                let mut said = [0; 1024];
+                let (said, namespaces) = message::receive(ours.as_fd(), &mut said).step(|| "a place is gone".into())?;
+                if namespaces.is_empty() {
+                    return Err(Failed::new(String::from_utf8_lossy(said).into_owned()));
+                }
+                Ok(Place { process, namespaces, line })
             }
         }
     }

@@ -5,20 +5,17 @@
 //! INVARIANT: no session's process ever holds the listener or the line, and nothing else leads out of the namespace.
 
 use std::fs::{Permissions, set_permissions};
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 use ringfence_wire::jail::TRUSTED;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen,
-    sendmsg, socket_with,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::{Failed, Step, sys};
+use crate::message;
 
 /// Connections that wait to be accepted; what is more waits in its program.
 const WAITING: i32 = 64;
@@ -54,15 +51,8 @@ pub fn hand_over(line: OwnedFd, listener: OwnedFd) {
     }
     let written =
         std::fs::write(TRUSTED, &trusted).and_then(|()| set_permissions(TRUSTED, Permissions::from_mode(0o444)));
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let handles = [listener.as_fd()];
-    let said = match written {
-        Ok(()) => {
-            ancillary.push(SendAncillaryMessage::ScmRights(&handles));
-            "open".to_owned()
-        }
-        Err(error) => format!("certificates can't be written: {error}"),
+    let _ = match written {
+        Ok(()) => message::send(line.as_fd(), b"open", &[listener.as_fd()]),
+        Err(error) => message::send(line.as_fd(), format!("certificates can't be written: {error}").as_bytes(), &[]),
     };
-    let _ = sendmsg(&line, &[IoSlice::new(said.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL);
 }

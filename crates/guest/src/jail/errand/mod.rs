@@ -10,18 +10,15 @@ mod lock;
 mod sys;
 
 use std::ffi::CString;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ringfence_wire::jail::{ERRAND, Errand, ErrandHandle, Report, SessionPlan};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv,
-    recvmsg, sendmsg,
-};
+use rustix::net::{RecvFlags, recv};
 
 use super::filter::Filters;
 use super::{Failed, Step, sys as jail};
+use crate::message;
 use crate::sys::{Forked, end, fork};
 
 /// How many descriptors come with an errand.
@@ -58,32 +55,18 @@ pub fn take(door: BorrowedFd<'_>, session: &SessionPlan, filters: &Filters) -> b
 
 /// `None`: not an errand. An error: the door is closed.
 fn receive(door: BorrowedFd<'_>) -> io::Result<Option<(Errand, Handles)>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = vec![0; ERRAND];
-    let message = recvmsg(door, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptors = ancillary.drain().flat_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(handles) => handles.collect::<Vec<_>>(),
-        _ => Vec::new(),
-    });
-    let handles: Option<Handles> = descriptors.collect::<Vec<_>>().try_into().ok();
-    if message.bytes == 0 {
+    let (bytes, descriptors) = message::receive(door, &mut bytes)?;
+    if bytes.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let errand = serde_json::from_slice(bytes.get(..message.bytes).unwrap_or_default()).ok();
-    Ok(errand.zip(handles))
+    Ok(serde_json::from_slice(bytes).ok().zip(descriptors.try_into().ok()))
 }
 
 fn tell(socket: BorrowedFd<'_>, report: &Report, handle: Option<BorrowedFd<'_>>) {
     let bytes = serde_json::to_vec(report).unwrap_or_default();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let handles = handle.map(|handle| [handle]);
-    if let Some(handles) = &handles {
-        ancillary.push(SendAncillaryMessage::ScmRights(handles));
-    }
     // A host that is gone need not know.
-    let _ = sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL);
+    let _ = message::send(socket, &bytes, handle.as_slice());
 }
 
 /// The keeper: forks the command into the place, hands a handle on it over, and tells how it ended.
