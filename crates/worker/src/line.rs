@@ -1,7 +1,7 @@
 //! Things kept ready ahead of need, made by a thread of their own: workers, jails' sessions.
 //!
-//! Answers to: the pools of the tiers. Must not: hand the same thing out twice, or make the next one while whoever
-//! took the last still waits for its first answer, unless fewer than half are left.
+//! Answers to: the pools of the tiers. Must not: hand the same thing out twice, or make the next one in the way of
+//! whoever takes them: what was taken is replaced in a lull, or where fewer than half are left.
 //! A failure is never kept for later: only who waits for a thing is told of it.
 
 use std::collections::VecDeque;
@@ -9,8 +9,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+
+/// Nothing is taken for so long before what was taken is replaced: a burst does not pay for what replaces it, and the
+/// next one finds the line full.
+const LULL: Duration = Duration::from_millis(4);
 
 /// The thread that makes things, and those that are ready.
 #[derive(Debug)]
@@ -31,12 +36,32 @@ struct Shared<T, E> {
 struct State<T, E> {
     ready: VecDeque<T>,
     waiting: VecDeque<oneshot::Sender<Result<T, E>>>,
-    /// Make more until the line is full again.
-    filling: bool,
-    /// The thread sleeps.
-    asleep: bool,
+    /// When the last was taken.
+    taken: Instant,
+    /// The last could not be made. It is tried again when somebody takes one.
+    failed: bool,
+    thread: Thread,
     /// The line is dropped, or its thread is gone.
     over: bool,
+}
+
+/// What the thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thread {
+    /// It makes something, or is about to.
+    Works,
+    /// It waits for a lull.
+    Naps,
+    /// It waits to be woken.
+    Sleeps,
+}
+
+/// When the next one is to be made.
+#[derive(Debug, PartialEq, Eq)]
+enum Due {
+    Now,
+    In(Duration),
+    Never,
 }
 
 impl<T, E> Shared<T, E> {
@@ -44,10 +69,27 @@ impl<T, E> Shared<T, E> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills the line up. Waking a thread takes longer than the rest of a take does, so it is done where it must be.
-    fn fill(&self, state: &mut State<T, E>) {
-        state.filling = true;
-        if std::mem::take(&mut state.asleep) {
+    fn due(&self, state: &State<T, E>) -> Due {
+        let ready = state.ready.len();
+        if !state.waiting.is_empty() {
+            return Due::Now;
+        }
+        if state.failed || ready >= self.full {
+            return Due::Never;
+        }
+        let since = state.taken.elapsed();
+        if ready * 2 < self.full || since >= LULL { Due::Now } else { Due::In(LULL - since) }
+    }
+
+    /// Wakes the thread where it must be. That takes longer than the rest of a take does.
+    fn wake(&self, state: &mut State<T, E>) {
+        let wake = match self.due(state) {
+            Due::Now => state.thread != Thread::Works,
+            Due::In(_) => state.thread == Thread::Sleeps,
+            Due::Never => false,
+        };
+        if wake {
+            state.thread = Thread::Works;
             self.changed.notify_one();
         }
     }
@@ -55,12 +97,20 @@ impl<T, E> Shared<T, E> {
     /// Sleeps until something is to be made. Whether the line goes on.
     fn until_wanted(&self) -> bool {
         let mut state = self.state();
-        while !state.over && state.waiting.is_empty() && !(state.filling && state.ready.len() < self.full) {
-            state.filling = false;
-            state.asleep = true;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while !state.over {
+            match self.due(&state) {
+                Due::Now => break,
+                Due::In(time) => {
+                    state.thread = Thread::Naps;
+                    state = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Due::Never => {
+                    state.thread = Thread::Sleeps;
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
         }
-        state.asleep = false;
+        state.thread = Thread::Works;
         !state.over
     }
 
@@ -81,7 +131,7 @@ impl<T, E: Clone> Shared<T, E> {
     /// Tells everyone who waits. Nothing is tried again before somebody does.
     fn failed(&self, fault: &E) {
         let mut state = self.state();
-        state.filling = false;
+        state.failed = true;
         for waiting in state.waiting.drain(..) {
             // Whoever does not wait any longer need not know.
             let _ = waiting.send(Err(fault.clone()));
@@ -107,8 +157,14 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Line<T, E> {
         full: usize,
         mut make: impl FnMut() -> Result<T, E> + Send + 'static,
     ) -> io::Result<Self> {
-        let state =
-            State { ready: VecDeque::new(), waiting: VecDeque::new(), filling: true, asleep: false, over: false };
+        let state = State {
+            ready: VecDeque::new(),
+            waiting: VecDeque::new(),
+            taken: Instant::now(),
+            failed: false,
+            thread: Thread::Works,
+            over: false,
+        };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), full: full.max(1) });
         let theirs = Arc::clone(&shared);
         let run = move || {
@@ -130,9 +186,12 @@ impl<T, E> Line<T, E> {
     pub async fn take(&self) -> Option<Result<T, E>> {
         let coming = {
             let mut state = self.shared.state();
-            if let Some(thing) = state.ready.pop_front() {
+            state.failed = false;
+            // The last that was made: its memory is still in the processor's caches.
+            if let Some(thing) = state.ready.pop_back() {
+                state.taken = Instant::now();
                 if state.ready.len() * 2 < self.shared.full {
-                    self.shared.fill(&mut state);
+                    self.shared.wake(&mut state);
                 }
                 return Some(Ok(thing));
             }
@@ -141,7 +200,7 @@ impl<T, E> Line<T, E> {
             }
             let (sender, coming) = oneshot::channel();
             state.waiting.push_back(sender);
-            self.shared.fill(&mut state);
+            self.shared.wake(&mut state);
             coming
         };
         coming.await.ok()
@@ -149,13 +208,13 @@ impl<T, E> Line<T, E> {
 }
 
 impl<T: Send + 'static, E: Send + 'static> Line<T, E> {
-    /// What replaces something that was taken, when dropped: best when whoever took it is done.
+    /// What has something that was taken replaced, when dropped: best when whoever took it is done.
     pub fn refill(&self) -> Refill {
         Refill(Arc::clone(&self.shared) as Arc<dyn Fill>)
     }
 }
 
-/// Fills its line up when dropped.
+/// Has its line filled up from when it is dropped.
 pub struct Refill(Arc<dyn Fill>);
 
 impl fmt::Debug for Refill {
@@ -170,7 +229,7 @@ trait Fill: Send + Sync {
 
 impl<T: Send, E: Send> Fill for Shared<T, E> {
     fn fill_up(&self) {
-        self.fill(&mut self.state());
+        self.wake(&mut self.state());
     }
 }
 
@@ -214,6 +273,12 @@ mod tests {
         (Line::start("a test".to_owned(), 2, make).expect("a thread"), told)
     }
 
+    async fn asleep<T, E>(line: &Line<T, E>) {
+        while line.shared.state().thread != Thread::Sleeps {
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[tokio::test]
     async fn a_failure_that_passed_is_not_told_to_who_comes_later() {
         let (line, told) = line(vec![Ok(1), Err("no memory for a moment"), Ok(2), Ok(3)]);
@@ -221,9 +286,7 @@ mod tests {
             // The failure is over before anybody comes.
             told.recv().expect("the thread lives");
         }
-        while line.shared.state().filling {
-            tokio::task::yield_now().await;
-        }
+        asleep(&line).await;
         assert_eq!(line.take().await, Some(Ok(1)));
         assert_eq!(line.take().await, Some(Ok(2)));
         assert_eq!(line.take().await, Some(Ok(3)));
@@ -240,16 +303,15 @@ mod tests {
         let (line, told) = line((0..9).map(Ok).collect());
         let count = |made: u32| (0..made).for_each(|_| told.recv().expect("the thread lives"));
         count(2);
-        while line.shared.state().filling {
-            tokio::task::yield_now().await;
-        }
+        asleep(&line).await;
         let refill = line.refill();
-        assert_eq!(line.take().await, Some(Ok(0)));
-        assert!(!line.shared.state().filling, "whoever took it has the processors first");
+        assert_eq!(line.take().await, Some(Ok(1)), "the last that was made is the first that is taken");
+        assert_eq!(line.shared.state().thread, Thread::Sleeps, "whoever took it has the processors first");
         drop(refill);
         count(1);
-        assert_eq!(line.take().await, Some(Ok(1)));
+        asleep(&line).await;
         assert_eq!(line.take().await, Some(Ok(2)));
+        assert_eq!(line.take().await, Some(Ok(0)));
         // None of two is left.
         count(2);
     }
