@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod contender;
+mod left;
 mod library;
 mod many;
 mod options;
@@ -42,13 +43,13 @@ fn run() -> Result<(), Fault> {
     let venv = options.venv.as_deref();
     let mut contenders = match options.set {
         Set::Core => library::contenders(&runtime, folder.path())?,
-        Set::Process => process::contenders(&runtime, venv)?,
+        Set::Process => process::contenders(&runtime, &options)?,
     };
     contenders.extend(peers::contenders(&options, folder.path())?);
     let mut rows = interleaved(contenders, options.samples)?;
     rows.extend(match options.set {
         Set::Core => many::measure(&runtime, folder.path())?,
-        Set::Process => process::throughput(&runtime, venv)?,
+        Set::Process => process::measure(&runtime, venv)?,
     });
     println!("{}", report::table(&rows));
     if let Some(path) = options.results {

@@ -13,6 +13,7 @@ use ringfence::{AuditTo, Engine, Policy, Status, Target, Value};
 use tokio::runtime::Runtime;
 
 use crate::contender::Fault;
+use crate::left::{children, resident};
 use crate::library::{engine, expect};
 use crate::report::Row;
 
@@ -81,23 +82,4 @@ async fn kill_all(engine: &Engine, interpreter: Interpreter) -> Result<Duration,
         }
     }
     Ok(started.elapsed())
-}
-
-/// Resident memory of this process in KiB, as the system says.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_default()
-}
-
-/// Child processes of this one, as the system says.
-fn children() -> usize {
-    let own = std::process::id().to_string();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let parents = entries.filter_map(|entry| {
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        let (_, rest) = stat.rsplit_once(") ")?;
-        rest.split(' ').nth(1).map(str::to_owned)
-    });
-    parents.filter(|parent| *parent == own).count()
 }

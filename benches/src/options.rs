@@ -33,6 +33,8 @@ pub struct Options {
     pub set: Set,
     /// An environment with numpy and pandas.
     pub venv: Option<PathBuf>,
+    /// The folder of the Python package.
+    pub package: Option<PathBuf>,
     /// Where the results go as JSON.
     pub results: Option<PathBuf>,
 }
@@ -50,6 +52,7 @@ impl Options {
                 "--python" => options.python = Some(value.into()),
                 "--program" => options.program = Some(value.into()),
                 "--venv" => options.venv = Some(value.into()),
+                "--package" => options.package = Some(value.into()),
                 "--set" if value == "core" => options.set = Set::Core,
                 "--set" if value == "process" => options.set = Set::Process,
                 "--results" => options.results = Some(value.into()),

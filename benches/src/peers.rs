@@ -16,7 +16,9 @@ pub fn contenders(options: &Options, folder: &Path) -> Result<Vec<Box<dyn Conten
     let mut found: Vec<Box<dyn Contender>> = Vec::new();
     if let (Some(python), Some(program)) = (&options.peer_python, &options.peer_program) {
         for pause in [BUSY, QUIET] {
-            found.push(Box::new(Pool::start(python, program, pause)?));
+            let mut command = Command::new(python);
+            command.arg(program);
+            found.push(Box::new(Answering::start(POOL, command, pause)?));
         }
     }
     if let Some(python) = &options.python {
@@ -43,48 +45,49 @@ fn answers(program: &Path, folder: &Path) -> bool {
     works
 }
 
-struct Pool {
+const POOL: &str = "pydantic-monty 1.4.0, pool checkout and run of 1+1";
+
+/// A program that answers each line, which says how many seconds to sleep before, with the nanoseconds of one sample.
+pub struct Answering {
+    name: String,
     child: Child,
     ask: ChildStdin,
     answers: BufReader<ChildStdout>,
     pause: Duration,
 }
 
-const POOL: &str = "pydantic-monty 1.4.0, pool checkout and run of 1+1";
-
-impl Pool {
-    fn start(python: &Path, program: &Path, pause: Duration) -> Result<Self, Fault> {
-        let fault = |error| Fault::Peer(POOL.to_owned(), error);
-        let mut command = Command::new(python);
-        command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(fault)?;
+impl Answering {
+    /// Starts it.
+    pub fn start(name: &str, mut command: Command, pause: Duration) -> Result<Self, Fault> {
+        let fault = |error| Fault::Peer(name.to_owned(), error);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(fault)?;
         let closed = || fault(io::Error::from(io::ErrorKind::BrokenPipe));
         let ask = child.stdin.take().ok_or_else(closed)?;
         let answers = BufReader::new(child.stdout.take().ok_or_else(closed)?);
-        Ok(Self { child, ask, answers, pause })
+        Ok(Self { name: name.to_owned(), child, ask, answers, pause })
     }
 }
 
-impl Contender for Pool {
+impl Contender for Answering {
     fn name(&self) -> String {
-        format!("{POOL}, every {:?}", self.pause)
+        format!("{}, every {:?}", self.name, self.pause)
     }
 
     fn in_a_row(&self) -> usize {
         IN_A_ROW
     }
 
-    /// The time that the pool's own process took: the way to it and back is not counted against it.
+    /// The time that its own process took: the way to it and back is not counted against it.
     fn sample(&mut self) -> Result<Duration, Fault> {
-        let fault = |error| Fault::Peer(POOL.to_owned(), error);
+        let fault = |error| Fault::Peer(self.name.clone(), error);
         writeln!(self.ask, "{}", self.pause.as_secs_f64()).map_err(fault)?;
         let mut line = String::new();
         self.answers.read_line(&mut line).map_err(fault)?;
-        line.trim().parse().map(Duration::from_nanos).map_err(|_| Fault::Answer(POOL.to_owned(), line))
+        line.trim().parse().map(Duration::from_nanos).map_err(|_| Fault::Answer(self.name.clone(), line))
     }
 }
 
-impl Drop for Pool {
+impl Drop for Answering {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();

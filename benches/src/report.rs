@@ -49,8 +49,12 @@ pub fn table(rows: &[Row]) -> String {
         String::from("| what | samples | median | p95 | ratio | |\n| --- | ---: | ---: | ---: | ---: | --- |\n");
     for row in rows {
         let ratio = row.median_us / first;
-        let (median, p95) = (shown(row.median_us), shown(row.p95_us));
-        text += &format!("| {} | {} | {median} | {p95} | {ratio:.2} | {} |\n", row.name, row.samples, row.note);
+        let times = if row.samples == 0 {
+            "| | |".to_owned()
+        } else {
+            format!("{} | {} | {ratio:.2}", shown(row.median_us), shown(row.p95_us))
+        };
+        text += &format!("| {} | {} | {times} | {} |\n", row.name, row.samples, row.note);
     }
     text
 }

@@ -26,7 +26,7 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     command.arg("--set").arg(set);
     if set == "process" {
         let science = Environment::prepare(workspace, "science", &workspace.path("benches/science.txt"))?;
-        command.arg("--venv").arg(science.folder());
+        command.arg("--venv").arg(science.folder()).arg("--package").arg(workspace.path("python"));
     } else {
         command.arg("--peer-python").arg(peers.program("python"));
         command.arg("--peer-program").arg(workspace.path("benches/pydantic_monty_pool.py"));
@@ -34,7 +34,7 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     command.arg("--python").arg(interpreter(workspace, &peers)?);
     command.arg("--program").arg(workspace.program("ringfence"));
     command.arg("--results").arg(&results);
-    let report = stage::run(Stage::new("bench core", command, Counted::Nothing));
+    let report = stage::run(Stage::new(&format!("bench {set}"), command, Counted::Nothing));
     if report.is_good() {
         say::progress(&format!("wrote {}", results.display()));
     }

@@ -79,10 +79,12 @@ impl Builder {
         self
     }
 
-    /// How many workers of each engine are kept ready.
+    /// How many workers of each engine, and sessions of each jail, are kept ready. With 0 each is made when it is asked
+    /// for.
     #[must_use]
     pub fn warm(mut self, workers: usize) -> Self {
         self.embedded.warm = workers;
+        self.process.warm = workers;
         self
     }
 

@@ -27,7 +27,7 @@ pub struct Pool {
 
 impl Pool {
     pub fn new(executable: Executable, engine: Engine, warm: usize, lean: bool) -> Self {
-        Self { executable, engine, warm: warm.max(1), lean, running: OnceLock::new() }
+        Self { executable, engine, warm, lean, running: OnceLock::new() }
     }
 
     /// Starts the zygote, where it does not run yet. Does not wait for it.

@@ -36,7 +36,7 @@ pub struct Pools {
 
 impl Pools {
     pub fn new(executable: Executable, warm: usize) -> Self {
-        Self { executable, warm: warm.max(1), block: AtomicU32::new(std::process::id()), shelves: Mutex::default() }
+        Self { executable, warm, block: AtomicU32::new(std::process::id()), shelves: Mutex::default() }
     }
 
     /// Ends every jail, and waits for it.

@@ -151,7 +151,7 @@ impl<T, E> Drop for Over<'_, T, E> {
 }
 
 impl<T: Send + 'static, E: Clone + Send + 'static> Line<T, E> {
-    /// Starts the thread `name`, which keeps `full` things ready.
+    /// Starts the thread `name`, which keeps `full` things ready; with 0 each is made when it is asked for.
     pub fn start(
         name: String,
         full: usize,
@@ -165,7 +165,7 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Line<T, E> {
             thread: Thread::Works,
             over: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), full: full.max(1) });
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), full });
         let theirs = Arc::clone(&shared);
         let run = move || {
             let _over = Over(&theirs);
@@ -314,6 +314,15 @@ mod tests {
         assert_eq!(line.take().await, Some(Ok(0)));
         // None of two is left.
         count(2);
+    }
+
+    #[tokio::test]
+    async fn a_line_of_none_makes_what_is_asked_for() {
+        let line = Line::<u32, &str>::start("a test".to_owned(), 0, || Ok(7)).expect("a thread");
+        asleep(&line).await;
+        assert_eq!(line.take().await, Some(Ok(7)));
+        asleep(&line).await;
+        assert!(line.shared.state().ready.is_empty());
     }
 
     #[tokio::test]

@@ -90,6 +90,15 @@ class Rules:
         os.close(made)
 
 
+def give_up_what_could_come_back():
+    """Once, in the zygote: no right that a session gives up can be had again. Its children inherit that."""
+    prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
+    for capability in range(64):
+        if libc.prctl(CAPBSET_READ, capability, 0, 0, 0) >= 0:
+            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
+    prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
+
+
 class Program(ctypes.Structure):
     """A filter as the kernel takes it."""
 
@@ -112,17 +121,12 @@ class Lock:
         self.filters = [ctypes.addressof(program) for program in self.programs]
         nothing = struct.pack("=Ii6I", 0x20080522, 0, *[0] * 6)
         self.header, self.no_rights = nothing[:8], nothing[8:]
-        self.capabilities = [number for number in range(64) if libc.prctl(CAPBSET_READ, number, 0, 0, 0) >= 0]
         self.rules = Rules(plan)
 
     def put_on(self, user):
         for name, amounts in self.limits:
             resource.setrlimit(name, amounts)
-        prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
         self.rules.put_on()
-        for capability in self.capabilities:
-            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
-        prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
         if user is not None:
             os.setgroups([])
             os.setresgid(user, user, user)
@@ -234,6 +238,7 @@ def main():
         session.warm()
         if len(os.listdir("/proc/self/task")) != 1:
             raise Failed(f"importing {', '.join(settings['preload'])} starts threads, which a fork would lose")
+        give_up_what_could_come_back()
         zygote = Zygote(settings, session)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         gc.collect()
