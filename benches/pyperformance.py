@@ -1,12 +1,13 @@
 """pyperformance's benchmarks that need the standard library only, inside a jail and in a bare CPython, in turn.
 
-    python pyperformance.py BENCHMARKS_FOLDER BARE_PYTHON [ROUNDS [NAME ...]]
+    python pyperformance.py [ROUNDS [NAME ...]]
 
 The same interpreter, the same snippet, one benchmark after another, bare and jailed by turns, so that load hits both. For each
-function the best time of all rounds is taken. Needs the package `ringfence`, and RINGFENCE_BIN.
+function the best time of all rounds is taken. Needs the packages `ringfence` and `pyperformance`, and RINGFENCE_BIN.
 """
 
 import ast
+import importlib.util
 import json
 import math
 import subprocess
@@ -83,6 +84,12 @@ def inside(folder: Path, path: Path) -> dict[str, float]:
         return box.run(code, check=True).value
 
 
+def interpreter() -> str:
+    """What the jail runs, and not what `python3` names here: that may be built another way."""
+    with Sandbox(policy={"version": 1}, tier="process") as box:
+        return box.run("import sys; sys._base_executable", check=True).value
+
+
 def needs_nothing(path: Path) -> bool:
     known = set(sys.stdlib_module_names) | {"pyperf"} | {other.stem for other in path.parent.glob("*.py")}
     for node in ast.walk(ast.parse(path.read_text())):
@@ -95,12 +102,14 @@ def needs_nothing(path: Path) -> bool:
 
 
 def main() -> None:
-    folder, python = Path(sys.argv[1]).resolve(), sys.argv[2]
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    package = importlib.util.find_spec("pyperformance")
+    folder = Path(package.origin).resolve().parent / "data-files" / "benchmarks"
+    python = interpreter()
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     paths = [path for path in sorted(folder.glob("bm_*/run_benchmark.py")) if needs_nothing(path)]
     paths = [path for path in paths if path.parent.name not in NOT_COMPUTING]
-    if len(sys.argv) > 4:
-        paths = [path for path in paths if path.parent.name in sys.argv[4:]]
+    if len(sys.argv) > 2:
+        paths = [path for path in paths if path.parent.name in sys.argv[2:]]
     best: dict[str, list[float]] = {}
     failed = {}
     for number in range(rounds):
@@ -123,7 +132,7 @@ def main() -> None:
     over = sum(ratio > 1.03 for ratio in ratios)
     print(f"\n{len(ratios)} functions, geometric mean of the ratios {mean:.3f}, {over} over 1.03")
     for name, why in failed.items():
-        print(f"failed: {name}: {why}")
+        print(f"not measured: {name}: {why}")
 
 
 if __name__ == "__main__":

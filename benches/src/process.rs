@@ -29,6 +29,9 @@ const MANY: usize = 10_000;
 /// See [`MANY`].
 const MANY_AT_ONCE: usize = 50;
 
+/// Sessions that wait at once while their memory is read.
+const WAITING: usize = 16;
+
 /// How long sessions wait before their memory is read.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -87,12 +90,18 @@ fn engine(runtime: &Runtime, warm: Option<usize>) -> Result<Engine, Fault> {
 pub fn measure(runtime: &Runtime, venv: Option<&Path>) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
     for (name, python) in settings(venv) {
-        let (engine, policy) = (engine(runtime, None)?, policy(&python)?);
-        runtime.block_on(one(&engine, &policy))?;
+        let (held_by, policy) = (engine(runtime, Some(WAITING))?, policy(&python)?);
+        runtime.block_on(one(&held_by, &policy))?;
         std::thread::sleep(IDLE);
         let held = left::waiting_sessions();
-        let note = format!("{} KiB of memory each, as its share (PSS)", held.iter().sum::<u64>() / held.len().max(1) as u64);
-        rows.push(Row::new(format!("process, {name} imported: {} waiting sessions", held.len()), Vec::new()).noted(note));
+        let note =
+            format!("{} KiB of memory each, as its share (PSS)", held.iter().sum::<u64>() / held.len().max(1) as u64);
+        rows.push(
+            Row::new(format!("process, {name} imported: {} waiting sessions", held.len()), Vec::new()).noted(note),
+        );
+        drop(held_by);
+        let engine = engine(runtime, None)?;
+        runtime.block_on(one(&engine, &policy))?;
         let (each, rate) = runtime.block_on(many(&engine, &policy, SESSIONS, AT_ONCE))?;
         let what = format!("process, {name} imported: one of {SESSIONS} sessions, {AT_ONCE} at once");
         rows.push(Row::new(what, vec![each]).noted(format!("{rate:.0} sessions a second")));

@@ -9,16 +9,21 @@ use crate::say;
 use crate::stage::{self, Counted, Stage};
 use crate::workspace::Workspace;
 
+const SETS: [&str; 3] = ["core", "process", "pyperformance"];
+
 /// Measures; whether the program ran to its end.
 pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     let mut arguments = Arguments::new(typed);
     let samples = arguments.number("--samples", 60)?;
     let words = arguments.words()?;
-    if let Some(other) = words.iter().find(|word| !["core", "process"].contains(&word.as_str())) {
-        return Err(Fault::Usage(format!("there is no benchmark `{other}`; there are `core` and `process`")));
+    if let Some(other) = words.iter().find(|word| !SETS.contains(&word.as_str())) {
+        return Err(Fault::Usage(format!("there is no benchmark `{other}`; there are `{}`", SETS.join("`, `"))));
     }
     let set = words.first().map_or("core", String::as_str);
     workspace.build_programs()?;
+    if set == "pyperformance" {
+        return jailed_and_bare(workspace);
+    }
     let peers = Environment::prepare(workspace, "peers", &workspace.path("benches/requirements.txt"))?;
     let results = workspace.target().join("bench.json");
     let mut command = workspace.command(workspace.program("ringfence-bench"));
@@ -39,6 +44,15 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
         say::progress(&format!("wrote {}", results.display()));
     }
     Ok(report.is_good())
+}
+
+/// What a jail costs a program that computes: pyperformance's benchmarks in the same interpreter, bare and jailed.
+fn jailed_and_bare(workspace: &Workspace) -> Result<bool, Fault> {
+    let environment = Environment::prepare(workspace, "pyperformance", &workspace.path("benches/pyperformance.txt"))?;
+    let mut command = workspace.command(environment.program("python"));
+    command.arg(workspace.path("benches/pyperformance.py"));
+    command.env("PYTHONPATH", workspace.path("python")).env("RINGFENCE_BIN", workspace.program("ringfence"));
+    Ok(stage::run(Stage::new("bench pyperformance", command, Counted::Nothing)).is_good())
 }
 
 /// The machine's Python itself: what `python3` names may be a script that looks for it.

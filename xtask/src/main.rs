@@ -28,7 +28,8 @@ usage: cargo xtask COMMAND
   test                            install what the tests need, build once, and run every test
   conformance [ARGUMENT...]       the conformance suite alone; its arguments are passed on
   generate [--check]              write the text that comes from code; with --check, fail where it has drifted
-  bench [core] [--samples N]      measure, print a table, and write bench.json into the target folder
+  bench [core|process|pyperformance] [--samples N]
+                                  measure, print a table, and write bench.json into the target folder
   fuzz --replay [--seconds N]     replay and mutate the fuzz seeds, N seconds for each target (30)
        [TARGET...]
 

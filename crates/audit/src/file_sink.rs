@@ -54,12 +54,35 @@ impl Beside {
     }
 }
 
+/// That a log may be opened here: there is none, or one is. What is something else is refused before anything is made
+/// beside it.
+pub fn check_file(path: &Path) -> Result<(), AuditError> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        _ => open_log(path).map(drop),
+    }
+}
+
+/// Opens a log's file, or makes it. A file without a log's neighbours must be empty, or end as a log does.
+fn open_log(path: &Path) -> Result<File, AuditError> {
+    let about = std::fs::metadata(path).ok();
+    if about.is_some_and(|about| !about.is_file()) {
+        let cause = io::Error::new(io::ErrorKind::InvalidInput, "not a plain file");
+        return Err(AuditError::Open { path: path.to_owned(), cause });
+    }
+    let file = private_file().read(true).append(true).create(true).open(path).map_err(AuditError::open(path))?;
+    refuse_exposed(path, &file, 0o022)?;
+    if !Beside::of(path).writers.exists() {
+        read_tail(&file, path)?;
+    }
+    Ok(file)
+}
+
 impl FileSink {
     /// Opens the file, or makes it. `key` is the public half of the key that the log signs with.
     pub fn open(path: &Path, key: Option<PublicKey>) -> Result<Self, AuditError> {
         let beside = Beside::of(path);
-        let file = private_file().read(true).append(true).create(true).open(path).map_err(AuditError::open(path))?;
-        refuse_exposed(path, &file, 0o022)?;
+        let file = open_log(path)?;
         let writers = private_file().read(true).append(true).create(true).open(&beside.writers);
         let writers = writers.map_err(AuditError::open(&beside.writers))?;
         keep_public_key(path, &beside.public_key, key)?;

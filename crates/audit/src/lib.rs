@@ -76,7 +76,7 @@ pub use chain::{Hash, sha256_hex};
 pub use clock::{Clock, FixedClock, SystemClock, now_rfc3339};
 pub use error::AuditError;
 pub use event::{Decision, Entry, Event, Scope};
-pub use file_sink::{Beside, FileSink};
+pub use file_sink::{Beside, FileSink, check_file};
 pub use key::{Head, Keypair, PublicKey, PublicKeyError};
 pub use log::{Durability, Log, LogOptions};
 pub use ocsf::{event_names, to_ocsf};

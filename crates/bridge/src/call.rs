@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use futures_util::FutureExt;
@@ -46,6 +46,8 @@ pub struct Bridge {
 struct Used {
     calls: HashMap<String, u32>,
     approved: HashSet<String>,
+    /// Functions whose first call somebody is asked about now: whoever comes meanwhile waits for that answer.
+    asking: HashMap<String, Arc<tokio::sync::Mutex<()>>>,
 }
 
 /// Why a bridge can't go on: the session ends, since nothing may happen unrecorded.
@@ -158,7 +160,7 @@ impl Bridge {
 
     /// Counts a call that is allowed otherwise against the session's number and the tenant's rate.
     fn use_up(&self, name: &str) -> Result<(), Refused> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used();
         let calls = used.calls.entry(name.to_owned()).or_default();
         if let Some(allowed) = self.grant.max_calls(name)
             && *calls >= allowed
@@ -185,11 +187,17 @@ impl Bridge {
         permit: &Permit,
         arguments: &Json,
     ) -> Result<Result<(), Refused>, BridgeFault> {
-        let already = || self.used.lock().unwrap_or_else(PoisonError::into_inner).approved.contains(name);
-        match permit.approval() {
+        let turn = match permit.approval() {
             ApprovalNeed::None => return Ok(Ok(())),
-            ApprovalNeed::First if already() => return Ok(Ok(())),
-            ApprovalNeed::First | ApprovalNeed::Each => {}
+            ApprovalNeed::Each => None,
+            ApprovalNeed::First => Some(self.used().asking.entry(name.to_owned()).or_default().clone()),
+        };
+        let _turn = match &turn {
+            Some(turn) => Some(turn.lock().await),
+            None => None,
+        };
+        if turn.is_some() && self.used().approved.contains(name) {
+            return Ok(Ok(()));
         }
         let (call, function) = (id.0, name.to_owned());
         let asked = ApprovalAsked { call, function: function.clone(), arguments: arguments.clone() };
@@ -204,11 +212,15 @@ impl Bridge {
         };
         self.record(scope, Event::ApprovalAnswered(ApprovalAnswered { call, function, approved, by, reason }))?;
         if approved {
-            self.used.lock().unwrap_or_else(PoisonError::into_inner).approved.insert(name.to_owned());
+            self.used().approved.insert(name.to_owned());
             return Ok(Ok(()));
         }
         let message = format!("the call of host function `{name}` was not approved");
         Ok(Err(Refused::policy(message, format!("functions.{name}.approve"))))
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn request(&self, name: &str, permit: &Permit) -> ApprovalRequest {
@@ -226,7 +238,7 @@ impl Bridge {
             exception: error.exception().to_owned(),
             message: error.message().to_owned(),
         })?;
-        if !fits(&value, ValueBudget::DEFAULT) {
+        if over([&value], ValueBudget::DEFAULT).is_some() {
             let message =
                 format!("the result of `{name}` is too large to cross: 4 MiB, 64 levels and 200,000 values at most");
             return Err(GuestError { exception: "ValueError".to_owned(), message });
@@ -330,27 +342,46 @@ fn size(result: &Result<Value, GuestError>) -> u64 {
     }
 }
 
-/// Whether a host's own value is small enough for the frame that carries it.
-fn fits(value: &Value, budget: ValueBudget) -> bool {
-    let mut nodes = 0;
-    let mut open = vec![(value, 1)];
-    while let Some((value, depth)) = open.pop() {
-        nodes += 1;
-        if depth > budget.depth || nodes > budget.nodes {
-            return false;
-        }
-        match value {
-            Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
-                open.extend(items.iter().map(|item| (item, depth + 1)));
+/// What of a host's own values is more than a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Over {
+    /// `bytes`, `levels` or `values`.
+    pub what: &'static str,
+    /// How many there may be.
+    pub allowed: u64,
+    /// How many were counted: counting ends at the first that is too many.
+    pub reached: u64,
+}
+
+/// What of these values together is more than the budget, if anything is. Takes no more time than the budget allows.
+pub fn over<'v>(values: impl IntoIterator<Item = &'v Value>, budget: ValueBudget) -> Option<Over> {
+    let too_many = |what, allowed: usize, reached: u64| Some(Over { what, allowed: allowed as u64, reached });
+    let (mut nodes, mut bytes) = (0, 0);
+    let mut open: Vec<(&Value, usize)> = Vec::new();
+    for value in values {
+        open.push((value, 1));
+        while let Some((value, depth)) = open.pop() {
+            nodes += 1;
+            if nodes > budget.nodes {
+                return too_many("values", budget.nodes, nodes as u64);
             }
-            Value::Dict(pairs) => {
-                open.extend(pairs.iter().flat_map(|(key, value)| [(key, depth + 1), (value, depth + 1)]));
+            if depth > budget.depth {
+                return too_many("levels", budget.depth, depth as u64);
             }
-            Value::Record(record) => open.extend(record.fields.iter().map(|(_, value)| (value, depth + 1))),
-            _ => {}
+            match value {
+                Value::List(items) | Value::Tuple(items) | Value::Set(items) | Value::FrozenSet(items) => {
+                    open.extend(items.iter().map(|item| (item, depth + 1)));
+                }
+                Value::Dict(pairs) => {
+                    open.extend(pairs.iter().flat_map(|(key, value)| [(key, depth + 1), (value, depth + 1)]));
+                }
+                Value::Record(record) => open.extend(record.fields.iter().map(|(_, value)| (value, depth + 1))),
+                _ => {}
+            }
         }
+        bytes += weigh(value);
     }
-    weigh(value) <= budget.bytes as u64
+    if bytes > budget.bytes as u64 { too_many("bytes", budget.bytes, bytes) } else { None }
 }
 
 /// Whether a whole number in it has more than [`MAX_DIGITS`] digits.

@@ -13,7 +13,7 @@ mod hold;
 mod rate;
 
 pub use approve::{ApprovalRequest, Approve, Verdict};
-pub use call::{Answered, Bridge, BridgeFault, Host, weigh};
+pub use call::{Answered, Bridge, BridgeFault, Host, Over, over, weigh};
 pub use declare::{describe, stub};
 pub use function::{Boxed, HostError, HostFunction, Permitted, Registry, RegistryError, typed, typed_async};
 pub use hold::{Hold, HoldTarget, Holds};

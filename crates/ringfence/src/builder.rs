@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ringfence_audit::{AuditError, Keypair, Log, LogOptions, MemorySink};
+use ringfence_audit::{AuditError, Keypair, Log, LogOptions, MemorySink, check_file};
 use ringfence_session::{Outbound, Parts, SnapshotKey};
 use ringfence_tier::Tier;
 use ringfence_tier_embedded::{Config, Embedded};
@@ -167,6 +167,7 @@ fn open_log(to: &AuditTo) -> Result<Log, AuditError> {
     match to {
         AuditTo::Memory => Log::open(Box::new(MemorySink::newest(4 << 20)), LogOptions::default()),
         AuditTo::File(path) => {
+            check_file(path)?;
             let key = Keypair::load_or_create(&path.with_extension("key"))?;
             Log::open_file(path, LogOptions { key: Some(key), ..LogOptions::default() })
         }

@@ -74,3 +74,14 @@ async fn changed_bytes_are_refused() {
     let want = "the snapshot's seal is broken: its bytes were changed, or another key sealed it";
     assert_eq!(refused.as_deref(), Some(want));
 }
+
+#[tokio::test]
+async fn another_engine_than_the_one_that_wrote_it_is_refused() {
+    let calls = Arc::default();
+    let engine = engine(1);
+    let snapshot = paused(&mut asking(&engine, &calls).open().expect("granted")).await;
+    let asked = asking(&engine, &calls).engine(ringfence::call::Engine::Rustpython).restore(&snapshot).await;
+    let refused = asked.err().map(|error| error.to_string());
+    let want = "the snapshot is of the engine `monty` and can't be taken up by `rustpython`; leave the engine out";
+    assert_eq!(refused.as_deref(), Some(want));
+}

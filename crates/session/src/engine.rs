@@ -19,7 +19,7 @@ use crate::error::SessionError;
 use crate::idle::Resting;
 use crate::kill::{Killing, Running, Table, Target};
 use crate::network::Outbound;
-use crate::seal::{self, SnapshotKey};
+use crate::seal::{self, SnapshotError, SnapshotKey};
 use crate::session::{Opening, Session};
 
 /// What an engine is built from.
@@ -105,6 +105,10 @@ impl Engine {
         let request = Request { policy: self.found(request.policy)?, ..request };
         let policy = request.policy.hash();
         let (bound, state) = seal::open(&self.0.key, &request.tenant, &policy, snapshot)?;
+        if let Some(asked) = request.engine.filter(|asked| *asked != bound.engine) {
+            let (wrote, asked) = (bound.engine.as_str(), asked.as_str());
+            return Err(SnapshotError::Engine { wrote, asked }.into());
+        }
         let (grant, opening) = self.grant(Request { engine: Some(bound.engine), ..request })?;
         let taken_up = Snapshot { sha256: sha256_hex(snapshot), bytes: snapshot.len() as u64 };
         self.record(&scope_of(&grant), Event::SnapshotRestored(taken_up))?;

@@ -5,6 +5,7 @@
 use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze_in};
 use ringfence_audit::event::{RunClosed, RunStarted};
 use ringfence_audit::{Event, Scope};
+use ringfence_bridge::{Over, over};
 use ringfence_tier::TierFault;
 use ringfence_types::{
     AuditSpan, Call, Command, Engine, GuestException, LimitHit, LimitKind, Limits, MimeBundle, Outcome, RunId, Source,
@@ -424,6 +425,12 @@ fn closed(outcome: &Outcome) -> RunClosed {
 
 /// What the program needs, found before anything of it runs.
 fn program(source: &Source, session: &mut Session) -> Result<Program, End> {
+    let inputs = source.inputs.iter().map(|(_, value)| value);
+    if let Some(Over { what, allowed, reached }) = over(inputs, ValueBudget::DEFAULT) {
+        let hit = LimitHit { kind: LimitKind::Size, allowed, reached };
+        let why = format!("the inputs have {reached} {what}, at most {allowed} cross; pass large data as a file");
+        return Err(End::Refused(hit, why));
+    }
     session.names.extend(source.inputs.iter().map(|(name, _)| name.clone()));
     let known: Vec<&str> = session.names.iter().map(String::as_str).collect();
     let analyzed = analyze_in(&source.code, &known);

@@ -53,6 +53,14 @@ pub enum SnapshotError {
     /// Taken under another policy.
     #[error("the snapshot was taken under another policy; restore it with the policy it was taken under")]
     Policy,
+    /// Another engine is asked for than the one that wrote it.
+    #[error("the snapshot is of the engine `{wrote}` and can't be taken up by `{asked}`; leave the engine out")]
+    Engine {
+        /// The engine that wrote it.
+        wrote: &'static str,
+        /// The one that is asked for.
+        asked: &'static str,
+    },
 }
 
 /// What a snapshot is bound to.

@@ -475,15 +475,15 @@ impl Session {
     /// Ends a session that was killed, that nobody fed for too long, or that is too old.
     pub(crate) fn expire(&mut self) {
         let limits = self.grant.limits().clone();
-        let idle = self.idle_since.elapsed();
-        let millis = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         if self.ended.is_some() {
         } else if self.switch.is_given_up() {
             self.end(Status::Cancelled, None, run::GIVEN_UP.to_owned());
         } else if self.switch.is_killed() {
             self.end(Status::Killed, None, self.switch.by().to_string());
-        } else if idle >= limits.idle.duration() {
-            let hit = LimitHit { kind: LimitKind::Idle, allowed: limits.idle.millis(), reached: millis(idle) };
+        } else if self.idle_since.elapsed() >= limits.idle.duration() {
+            // It struck then, however late somebody asks.
+            let allowed = limits.idle.millis();
+            let hit = LimitHit { kind: LimitKind::Idle, allowed, reached: allowed };
             self.end(Status::Limited, Some(hit), "nobody fed the session for too long".to_owned());
         } else if Instant::now() >= self.lifetime_end {
             let allowed = limits.lifetime.millis();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::*;
 use ringfence_audit::{
-    AuditError, Beside, FileSink, Keypair, Log, LogOptions, MemorySink, Sink, Verdict, verify_file,
+    AuditError, Beside, FileSink, Keypair, Log, LogOptions, MemorySink, Sink, Verdict, check_file, verify_file,
     verify_file_unanchored,
 };
 
@@ -150,4 +150,20 @@ fn a_missing_head_shows() {
     let report = verify_file_unanchored(&path, None).expect("read");
     let text = "not anchored: nothing proves that this is the whole log; 2 records hold together";
     assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Unanchored, text));
+}
+
+#[test]
+fn a_file_that_is_no_log_is_refused_and_nothing_is_made_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let accounts = folder.path().join("passwd");
+    fs::write(&accounts, "root:x:0:0\n").expect("written");
+    fs::set_permissions(&accounts, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("private");
+    let below = folder.path().join("folder");
+    fs::create_dir(&below).expect("made");
+    for path in [accounts.as_path(), &below, std::path::Path::new("/dev/null")] {
+        assert!(check_file(path).is_err(), "{}", path.display());
+        assert!(FileSink::open(path, None).is_err(), "{}", path.display());
+        assert!(!Beside::of(path).writers.exists(), "{}", path.display());
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 2);
 }

@@ -109,8 +109,10 @@ impl<'i> Keyword<'i, Values> for Text {
 fn email_domain(text: &str) -> Option<String> {
     let (local, domain) = text.split_once('@')?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"#$&'*+/=?^_{}~.-".contains(&byte);
+    // An encoded word is another address to mail programs that decode it.
+    let encoded = local.contains("=?");
     let dots = local.starts_with('.') || local.ends_with('.') || local.contains("..");
-    let fits = (1..=64).contains(&local.len()) && text.len() <= 254 && local.bytes().all(plain) && !dots;
+    let fits = (1..=64).contains(&local.len()) && text.len() <= 254 && local.bytes().all(plain) && !dots && !encoded;
     (fits && is_domain(domain)).then(|| domain.to_ascii_lowercase())
 }
 

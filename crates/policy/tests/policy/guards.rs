@@ -112,6 +112,7 @@ fn email_addresses_are_plain_and_at_a_listed_domain() {
         "A <a@company.com>",
         "a%evil.com@company.com",
         "evil.com!a@company.com",
+        "=?utf-8?q?a=40evil.com=3e?=@company.com",
         "a@сompany.com",
         "a@company.com.",
         "@company.com",
