@@ -197,7 +197,13 @@ impl ProcessCell {
     /// A program may survive the end of a process of its own, and yet it went over its limit.
     fn unless_out_of_memory(&self, event: Event) -> Event {
         let ends = matches!(event, Event::Done(_) | Event::NoValue(_) | Event::Raised(_) | Event::Exited(_));
-        if ends && self.inside.ran_out_of_memory() { self.over_memory() } else { event }
+        let over = ends && (self.inside.ran_out_of_memory() || self.was_refused_memory(&event));
+        if over { self.over_memory() } else { event }
+    }
+
+    /// Without a group it is the limit on its address space that a program meets, and Python says so by this exception.
+    fn was_refused_memory(&self, event: &Event) -> bool {
+        self.inside.group.is_none() && matches!(event, Event::Raised(raised) if raised.kind == "MemoryError")
     }
 
     fn over_memory(&self) -> Event {

@@ -69,7 +69,8 @@ pub struct Jail {
     control: Option<Control>,
     door: Arc<Door>,
     child: Child,
-    is_leashed: bool,
+    /// The sessions' folders, where there are no namespaces.
+    folder: Option<String>,
 }
 
 impl Jail {
@@ -85,7 +86,8 @@ impl Jail {
         };
         let mut command = executable.command().map_err(no_copy)?;
         let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).stdout(Stdio::from(door_end)).spawn()?;
-        let jail = Self { control: Some(ours), door, child, is_leashed: plan.lock_only.is_some() };
+        let folder = plan.lock_only.as_ref().map(|lock| lock.folder.clone());
+        let jail = Self { control: Some(ours), door, child, folder };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
         let said = jail.control()?.receive()?.bytes;
@@ -105,7 +107,7 @@ impl Jail {
         for end in [&out, &err] {
             rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from)?;
         }
-        let (leash, keeper) = if self.is_leashed { Some(Leash::new()?) } else { None }.unzip();
+        let (leash, keeper) = if self.folder.is_some() { Some(Leash::new()?) } else { None }.unzip();
         let given = [theirs.as_fd(), out_end.as_fd(), err_end.as_fd()].into_iter();
         let given: Vec<_> = given.chain(keeper.as_ref().map(AsFd::as_fd)).collect();
         self.control()?.send(b"f", &given)?;
@@ -144,6 +146,15 @@ fn told(said: &[u8]) -> NoJail {
     NoJail(if text.is_empty() { "the jail is gone".to_owned() } else { text })
 }
 
+impl Jail {
+    /// Where the sessions' user may not. One that is still in use is removed with the last of them, if he may.
+    fn remove_folder(&self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 impl Drop for Jail {
     /// Closing the control socket ends the init. The kernel then ends everything in its process namespace, and the
     /// outermost process after that: when it is gone, so is all.
@@ -152,7 +163,7 @@ impl Drop for Jail {
         let start = Instant::now();
         while start.elapsed() < ENDING {
             if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+                return self.remove_folder();
             }
             std::thread::sleep(PAUSE);
         }

@@ -104,10 +104,7 @@ impl ProcessTier {
         let Ok(grant) = Policy::closed().decide(&ask) else { return never() };
         match self.interpreter(&grant).await {
             Ok(interpreter) => self.try_with(&grant, &interpreter).await,
-            Err(error) => Probe::Unusable {
-                why: error.to_string(),
-                remedy: INSTALL.to_owned(),
-            },
+            Err(error) => Probe::Unusable { why: error.to_string(), remedy: INSTALL.to_owned() },
         }
     }
 

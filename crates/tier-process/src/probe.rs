@@ -22,7 +22,8 @@ pub fn judge(ready: &Ready) -> Probe {
         Err(missing) => Probe::Degraded {
             strength: Strength::Process,
             missing: format!("level B: {missing}: memory is limited for each process alone"),
-            remedy: "run as root, on a machine that has control groups for memory and processes in `/sys/fs/cgroup`".to_owned(),
+            remedy: "run as root, on a machine that has control groups for memory and processes in `/sys/fs/cgroup`"
+                .to_owned(),
         },
     }
 }

@@ -270,22 +270,11 @@ const BY_NAME: &[i64] = &[
     libc::SYS_inotify_add_watch,
 ];
 /// What changes the owner, mode or times of whatever belongs to this user, and is not Landlock's either.
-const OF_OWNERS: &[i64] = &[
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_utimensat,
-];
+const OF_OWNERS: &[i64] =
+    &[libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_utimensat];
 #[cfg(target_arch = "x86_64")]
-const OLDER_OF_OWNERS: &[i64] = &[
-    libc::SYS_chmod,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-    libc::SYS_utime,
-    libc::SYS_utimes,
-    libc::SYS_futimesat,
-];
+const OLDER_OF_OWNERS: &[i64] =
+    &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_OF_OWNERS: &[i64] = &[];
 /// What names another process of the same user; and which argument does.

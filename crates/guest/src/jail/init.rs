@@ -23,7 +23,8 @@ use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 /// The longest plan.
 const PLAN: usize = 1 << 20;
 
-/// Inside's user and group of a mapped range belong to this many.
+/// An ordinary user has himself alone to give, and is seen inside as this one: programs take user 0 for one with rights.
+const INSIDE: u32 = 1000;
 const OWN: u32 = 1;
 
 /// Makes this process the outermost of a jail. Every failure is told to the host in one line.
@@ -73,7 +74,7 @@ fn leave(plan: &Plan) -> Result<Never, Failed> {
             own_mounts().map_err(Failed::no_walls)?;
             let root = Root::build(&nodes)?;
             map_from_outside(kinds, first, count).map_err(Failed::no_walls)?;
-            sys::become_its_root(true).step(|| "the user can't be changed".into())?;
+            sys::become_its_root().step(|| "the user can't be changed".into())?;
             root
         }
         Users::Own => {
@@ -106,9 +107,8 @@ fn map_own(kinds: libc::c_int) -> Result<(), Failed> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(kinds).step(|| "user namespaces can't be made".into())?;
     write_map("setgroups", "deny")?;
-    write_map("uid_map", &format!("0 {user} {OWN}"))?;
-    write_map("gid_map", &format!("0 {group} {OWN}"))?;
-    sys::become_its_root(false).step(|| "the user can't be changed".into())?;
+    write_map("uid_map", &format!("{INSIDE} {user} {OWN}"))?;
+    write_map("gid_map", &format!("{INSIDE} {group} {OWN}"))?;
     sys::keep_mounts_private().step(|| "mounts can't be kept private".into())
 }
 
@@ -151,7 +151,8 @@ fn all_nodes(plan: &Plan) -> Vec<Node> {
     let folder = |at: &str| Node::Folder { at: at.to_owned() };
     let mut nodes: Vec<Node> = ["/proc", "/tmp", "/dev", "/dev/shm", "/workspace", "/run"].map(folder).into();
     nodes.extend(plan.root.iter().cloned());
-    let file = |(name, content): (&str, &str)| Node::File { at: format!("{DRIVER}/{name}"), content: content.to_owned() };
+    let file =
+        |(name, content): (&str, &str)| Node::File { at: format!("{DRIVER}/{name}"), content: content.to_owned() };
     nodes.extend(start::driver().map(file));
     nodes
 }

@@ -9,8 +9,8 @@ mod filter;
 mod init;
 mod lock_only;
 mod network;
-mod start;
 mod root;
+mod start;
 mod sys;
 
 pub use init::serve;

@@ -3,7 +3,7 @@
 //! Answers to: `init` and `lock_only`. Must not: hand on a descriptor or a variable that the plan does not name.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ringfence_wire::jail::{Plan, Users};
 use seccompiler::apply_filter;
@@ -36,6 +36,12 @@ pub fn interpreter(plan: &Plan, filters: &Filters, driver: &str, places: Option<
     }
 }
 
+/// At a number that none of the zygote's descriptors has.
+fn null() -> std::io::Result<OwnedFd> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    Ok(rustix::io::fcntl_dupfd_cloexec(null, PLACES + 1)?)
+}
+
 type Execution = (CString, Vec<CString>, Vec<CString>);
 
 fn ready_for_exec(
@@ -59,7 +65,10 @@ fn ready_for_exec(
     let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
     let environment = plan.environment.iter().map(|(name, value)| text(&format!("{name}={value}")));
     let environment = environment.collect::<Result<_, _>>()?;
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null").step(|| "no `/dev/null`".into())?;
+    let null = null().step(|| "no `/dev/null`".into())?;
+    if plan.users == Users::Own && plan.lock_only.is_none() {
+        sys::keep_rights().step(|| "the rights inside can't be kept".into())?;
+    }
     // While the host can still be told why not.
     for program in &filters.zygote {
         apply_filter(program).map_err(|error| Failed::new(format!("the filter can't be put on: {error}")))?;
@@ -72,6 +81,8 @@ fn ready_for_exec(
         .and_then(|()| sys::place(null.as_fd(), 1))
         .and_then(|()| sys::place(null.as_fd(), 2))
         .and_then(|()| sys::close_from(last.unsigned_abs() + 1));
+    // It is closed, and its number is nobody's.
+    std::mem::forget(null);
     placed.step(|| "descriptors can't be put in place".into())?;
     Ok((program, arguments, environment))
 }

@@ -89,6 +89,7 @@ def restrict(made):
 def hold_signals(outside):
     """From now on this process and all that come from it can signal one another only. It is tried on one outside: this
     process is to signal whatever it may."""
+    prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
     fields = struct.pack("=QQQ", 0, 0, SIGNALS)
     restrict(check(libc.syscall(CREATE_RULESET, fields, ctypes.c_size_t(24), 0), "no landlock rules"))
     try:
