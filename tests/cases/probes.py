@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import struct
+import sys
 import time
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -222,12 +222,28 @@ fn level_c_has_the_lock_alone() {
         assert_eq!(
             run(without, "", "print('ran')"),
             format!(
-                "5: ringfence: no allowed tier can run the program (process: reaches strength `language` here, and the \
+                "5: ringfence: no allowed tier can run the program (embedded: the policy does not allow it; process: reaches strength `language` here, and the \
                  policy's floor is `process`; degraded: {told})"
             )
         );
         assert_eq!(run(without, FLOOR, "print(6 * 7)"), "0: 42");
     }
+}
+
+/// Docker lets user namespaces be made where its filter is off, but covers parts of `/proc`: no other can be mounted then.
+#[test]
+fn level_c_where_proc_is_covered() {
+    let without = Some(Without::Mounts(if is_root() { "-m" } else { "-Urm" }, "mount -t tmpfs none /proc/fs"));
+    let why = "`/proc` can't be mounted: Operation not permitted (os error 1)";
+    let remedy = "let this container see all of /proc (Docker: --security-opt systempaths=unconfined)";
+    let want = match is_root() {
+        true => format!("degraded: strength `language`; level C: {why}: {LOCK_ALONE}; {remedy}"),
+        // Root of a namespace with nobody else in it.
+        false => {
+            format!("unusable: level D: {why}; and with the lock alone: there is no user here but root; {remedy}")
+        }
+    };
+    assert_eq!(doctor(without), want);
 }
 
 /// At level C a program is among the host's files and processes, and the lock has to hold by itself.
@@ -325,7 +341,7 @@ fn level_c_names_what_it_cannot_do() {
     let check = |policy: &str, what: &str| {
         let told = run(without, &format!("{FLOOR}{policy}"), "print('ran')");
         let start = format!(
-            "5: ringfence: no allowed tier can run the program (process: can't enforce here what is asked for: {what}; \
+            "5: ringfence: no allowed tier can run the program (embedded: the policy does not allow it; process: can't enforce here what is asked for: {what}; \
              degraded: level C: "
         );
         assert!(told.starts_with(&start), "{policy}: {told}");
@@ -343,14 +359,14 @@ fn level_c_names_what_it_cannot_do() {
 
 #[test]
 fn level_d_is_refused() {
-    let landlock = "the interpreter can't be warmed: Failed: landlock is missing: Function not implemented";
+    let landlock = "the interpreter can't be warmed: landlock is missing: Function not implemented";
     let newer = "use a kernel of version 5.13 or newer with Landlock enabled";
     let none = Some(Without::Calls(no_landlock));
     assert_eq!(doctor(none), format!("unusable: level D: {landlock}; {newer}"));
     assert_eq!(
         run(none, FLOOR, "print('ran')"),
         format!(
-            "5: ringfence: no allowed tier can run the program (process: not usable here: level D: {landlock}; {newer})"
+            "5: ringfence: no allowed tier can run the program (embedded: the policy does not allow it; process: not usable here: level D: {landlock}; {newer})"
         )
     );
     let users = "user namespaces can't be made: Operation not permitted (os error 1)";

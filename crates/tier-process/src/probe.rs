@@ -9,6 +9,7 @@ use ringfence_worker::status_field;
 use crate::group;
 use crate::jail::{NoJail, Ready};
 use crate::level::Walls;
+use crate::users;
 
 const REPORT: &str = "report this with the output of `uname -a`";
 
@@ -87,6 +88,8 @@ fn locked(pid: i32, walls: Walls) -> Result<(), &'static str> {
     // Without new privileges none of these can be had, and an ordinary user can't take them off the list.
     let may_be_listed = walls == Walls::None && !rustix::process::geteuid().is_root();
     let is_listed = || !may_be_listed && !is("CapBnd:", "0000000000000000");
+    // A root who has no other users to give is an ordinary user of a machine around this one.
+    let has_others = walls == Walls::None || users::range(0).is_some();
     let is_root = || status_field(pid, "Uid:").is_none_or(|users| users.split_whitespace().any(|user| user == "0"));
     let missing = || {
         if !is("Seccomp:", "2") {
@@ -95,7 +98,7 @@ fn locked(pid: i32, walls: Walls) -> Result<(), &'static str> {
             Some("giving up new privileges")
         } else if !is("CapEff:", "0000000000000000") || is_listed() {
             Some("giving up capabilities")
-        } else if is_root() {
+        } else if has_others && is_root() {
             Some("giving up root")
         } else {
             None

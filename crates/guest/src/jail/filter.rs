@@ -239,6 +239,7 @@ const EXEC: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 /// What the zygote does to a session before its code: the session takes these away from itself at the end.
 const SETTING_UP: &[i64] = &[
     libc::SYS_setns,
+    libc::SYS_unshare,
     libc::SYS_setresuid,
     libc::SYS_setresgid,
     libc::SYS_setgroups,

@@ -142,6 +142,16 @@ fn map_from_outside(kinds: libc::c_int, first: u32, count: u32) -> Result<(), Fa
     }
 }
 
+/// Leaves the jail's user namespace for one of this process's own, whose only user is the same.
+pub fn own_users() -> Result<(), Failed> {
+    sys::unshare(libc::CLONE_NEWUSER)
+        .and_then(|()| sys::let_be_joined())
+        .step(|| "a user namespace of its own can't be made".into())?;
+    let same = format!("{INSIDE} {INSIDE} {OWN}");
+    write_map("uid_map", &same)?;
+    write_map("gid_map", &same)
+}
+
 fn write_map(name: &str, text: &str) -> Result<(), Failed> {
     std::fs::write(format!("/proc/self/{name}"), text).step(|| format!("`{name}` can't be written"))
 }
@@ -185,8 +195,11 @@ impl<'a> Init<'a> {
         root.enter()?;
         ignore_children();
         sys::set_host_name("jail").step(|| "the host name can't be set".into())?;
-        // Nobody inside needs user namespaces of his own. Where the file is hidden, the filter still refuses them.
-        let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
+        // Programs need no user namespaces of their own. Where the file is hidden, the filter still refuses them, and an
+        // ordinary user's sessions get one each: processes are counted by user and namespace.
+        if matches!(plan.users, Users::Range { .. }) {
+            let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
+        }
         let own_processes = std::fs::File::open("/proc/self/ns/pid").step(|| "no process namespace".into())?.into();
         let around = plan.session.network.map_or(Around::Walls, |_| Around::WallsWithNetwork);
         let filters = filters(plan.session.exec, around)?;

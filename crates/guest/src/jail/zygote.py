@@ -18,12 +18,13 @@ import sys
 CONTROL, PLACES, SESSION = 3, 4, 3
 GREETING = b"ringfence jail 1"
 
-NEW_NS, NEW_IPC, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x20000000, 0x40000000
+NEW_NS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 SET_DUMPABLE, SET_SECCOMP, CAPBSET_READ, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 4, 22, 23, 24, 28, 38
 FILTER = 2
 LOCKED_NO_ROOT = 0x2F  # no right comes from being user 0, and none is kept over a change of user; locked
 FIRST_USER, USERS = 1000, 60000
+ONLY_USER = 1000
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET = {"x86_64": 126, "aarch64": 91}.get(os.uname().machine)
@@ -191,6 +192,15 @@ class Lock:
 # --- a session's beginning ------------------------------------------------------------------------------------------
 
 
+def own_users():
+    """A user namespace of its own, whose only user is the same: processes are counted by user and namespace."""
+    check(libc.unshare(NEW_USER), "a user namespace of its own can't be made")
+    prctl(SET_DUMPABLE, 1, 0, "its own files in /proc can't be written")
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(f"{ONLY_USER} {ONLY_USER} 1")
+
+
 class Session:
     """What every session of this zygote begins with."""
 
@@ -230,6 +240,8 @@ class Session:
             check(libc.setns(namespace, kind), "the place can't be entered")
         if user is not None and self.has_workspace:
             os.chown("/workspace", user, user)
+        if user is None:
+            own_users()
         self.begin(descriptors, "/workspace" if self.has_workspace else "/tmp")
 
     def begin(self, descriptors, folder):
@@ -435,7 +447,8 @@ def main():
         gc.disable()
         gc.freeze()
     except BaseException as error:
-        control.send(f"the interpreter can't be warmed: {type(error).__name__}: {error}".encode()[:400])
+        why = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+        control.send(f"the interpreter can't be warmed: {why}".encode()[:400])
         if lock_only:
             remove(lock_only["folder"])
         os._exit(1)

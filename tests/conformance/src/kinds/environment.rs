@@ -40,7 +40,7 @@ pub fn wanted(tier: TierName, condition: &str) -> Option<Want> {
         (Embedded, "nested in Docker with default seccomp") => Runs(Strength::Process),
         // What is left is weaker than the floor, which the policy leaves at `process`.
         (Process, "no unprivileged user namespaces" | "nested in Docker with default seccomp") => {
-            Refused("reaches strength `language` here, and the policy's floor is `process`; degraded: level C: ")
+            Refused("namespaces can't be made: ")
         }
         (Process, "Landlock ABI 0") => Refused("landlock is missing"),
         (Embedded | Process, "not root") => Runs(Strength::Process),
