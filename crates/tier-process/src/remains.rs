@@ -18,6 +18,8 @@ const TRIES: u32 = 500;
 
 /// The longest that the end of a tier waits for them.
 const SETTLING: Duration = Duration::from_millis(500);
+/// The same for keepers, which remove what their sessions wrote: a program can make that much work.
+const REMOVING: Duration = Duration::from_secs(10);
 
 static LATER: LazyLock<Option<Mutex<Sender<Vec<PathBuf>>>>> = LazyLock::new(|| {
     let (sender, receiver) = channel();
@@ -36,7 +38,7 @@ pub fn settle() {
     }
     let lines = std::mem::take(&mut *keepers());
     for mut line in lines {
-        let left = SETTLING.saturating_sub(start.elapsed()).max(PAUSE);
+        let left = REMOVING.saturating_sub(start.elapsed()).max(PAUSE);
         if line.set_nonblocking(false).and_then(|()| line.set_read_timeout(Some(left))).is_ok() {
             // It never sends: this is its end, or the end of patience.
             let _ = line.read(&mut [0]);
