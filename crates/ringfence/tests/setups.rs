@@ -136,8 +136,8 @@ fn doctor(without: Option<Without>) -> String {
     let found: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let rows = found.as_array().cloned().unwrap_or_default();
     let row = rows.into_iter().find(|row| row["what"] == "tier process");
-    let row = row.unwrap_or_else(|| panic!("no row: {text}{}", String::from_utf8_lossy(&output.stderr)));
-    let of = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let Some(row) = row else { return format!("no row: {text}{}", String::from_utf8_lossy(&output.stderr)) };
+    let of = |key: &str| row.get(key).and_then(|text| text.as_str()).unwrap_or_default().to_owned();
     format!("{}: {}; {}", of("state"), of("detail"), of("remedy"))
 }
 
@@ -282,7 +282,7 @@ ways = {{
     'write': lambda: open(victim, 'w'),
     'a folder': lambda: os.listdir('/'),
     'the home': lambda: os.listdir(os.path.dirname(victim)),
-    'a device': lambda: open('/dev/tty'),
+    'a device': lambda: open('/dev/ptmx'),
     'environment': lambda: open(f'/proc/{{host}}/environ').read(),
     'its own environment': lambda: open('/proc/self/environ').read(),
     'processes': lambda: os.listdir('/proc'),
@@ -296,7 +296,7 @@ ways = {{
     'network': lambda: socket.socket(),
     'local socket': lambda: socket.socket(socket.AF_UNIX),
     'datagrams': lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM),
-    'attributes': lambda: os.getxattr(victim, 'user.x'),
+    'attributes': lambda: os.listxattr(victim),
     'watch': lambda: call(294, 0),
     'namespaces': lambda: call(272, 0x10000000),
 }}
