@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import struct
+import sys
 import time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -380,7 +381,10 @@ file("read_shadow", "/etc/shadow")
 
 @probe("root_home")
 def _():
-    return "open %d" % len(os.listdir("/root"))
+    seen = ["/root/" + name for name in os.listdir("/root")]
+    # A jail shows the folders on the way to its own interpreter, by their names.
+    own = all(sys.base_prefix.startswith(name + "/") or sys.prefix.startswith(name + "/") for name in seen)
+    return "%s %d" % ("own" if own else "open", len(seen))
 
 
 @probe("kill_parent")

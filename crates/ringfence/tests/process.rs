@@ -152,6 +152,16 @@ async fn mounts_are_seen_also_from_below_the_folder_that_the_root_is_built_in() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_child_of_a_child_keeps_its_files() {
+    let code = "import os\n\
+                def inner():\n    file = os.open('/dev/null', os.O_RDONLY)\n    return file == 3 and ended(lambda: os.fstat(file))\n\
+                def ended(body):\n    pid = os.fork()\n    if pid == 0:\n        try: os._exit(0 if body() else 1)\n\
+                \x20       except OSError: os._exit(2)\n    return os.waitpid(pid, 0)[1] == 0\n\
+                ended(inner)";
+    check(code, "completed Bool(true)").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ends_of_other_programs_are_told() {
     check("import subprocess\nsubprocess.run(['sh', '-c', 'exit 3']).returncode", "completed Int(3)").await;
     check(

@@ -81,7 +81,7 @@ pub async fn choose(tiers: &[Arc<dyn Tier>], wish: Wish<'_>, reach: Reach) -> Ch
             choice.considered.push(Considered { tier: tier.name(), fit: false, why });
             continue;
         }
-        let (fit, why) = match tried(tier.as_ref(), wish.grant, wish.program, &choice.brought).await {
+        let (fit, why) = match tried(tier.as_ref(), wish, &choice.brought).await {
             Ok(degraded) => {
                 choice.candidates.extend(engines.into_iter().map(one(true)));
                 taken.get_or_insert(tier.name());
@@ -108,7 +108,9 @@ impl Choice {
             if (same_tier && candidate.tier.name() != current) || !candidate.engine.is_none_or(suits) {
                 continue;
             }
-            if candidate.tried || tried(candidate.tier.as_ref(), grant, program, &self.brought).await.is_ok() {
+            // A session that ran a command does not move.
+            let wish = Wish { grant, program, engine: candidate.engine, command: false, staged: &[] };
+            if candidate.tried || tried(candidate.tier.as_ref(), wish, &self.brought).await.is_ok() {
                 return Some(at);
             }
         }
@@ -170,12 +172,8 @@ fn declared(tier: &dyn Tier, wish: Wish<'_>) -> Result<(Engines, String), String
 }
 
 /// Whether the tier works here and has what the program imports; what does not hold in it is to be told too.
-async fn tried(
-    tier: &dyn Tier,
-    grant: &Grant,
-    program: Option<&Program>,
-    brought: &BTreeSet<String>,
-) -> Result<String, String> {
+async fn tried(tier: &dyn Tier, wish: Wish<'_>, brought: &BTreeSet<String>) -> Result<String, String> {
+    let Wish { grant, program, command, .. } = wish;
     let (strength, degraded) = match tier.probe().await {
         Probe::Unusable { why, remedy } => return Err(format!("not usable here: {why}; {remedy}")),
         Probe::Ready(strength) => (strength, String::new()),
@@ -184,6 +182,11 @@ async fn tried(
     if strength < grant.floor() {
         let floor = grant.floor();
         return Err(format!("reaches strength `{strength}` here, and the policy's floor is `{floor}`{degraded}"));
+    }
+    let here = tier.here();
+    let commands = (command && !here.commands).then_some("commands");
+    if let Some(what) = lacks(here, grant.needs()).or(commands) {
+        return Err(format!("can't enforce here what is asked for: {what}{degraded}"));
     }
     if let Some(program) = program.filter(|_| tier.capabilities().engines.is_empty())
         && let Some(missing) = tier.missing(grant, &from_elsewhere(program, brought)).await

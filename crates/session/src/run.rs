@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
             }
             Work::Exec(_) => match &self.session.open {
                 None => self.choose_and_open(Purpose::Command).await?,
-                Some(open) if open.home.capabilities().commands => {}
+                Some(open) if open.home.here().commands => {}
                 Some(open) => return Err(End::Unsupported(no_commands(open.tier)).into()),
             },
             Work::Resume if self.session.restoring.is_some() => {}

@@ -17,6 +17,7 @@ use ringfence_worker::{Frames, Gone, Process, Refill, Taken, readable};
 
 use crate::errand::{Door, Metered, Underway};
 use crate::group::Group;
+use crate::hold::Hold;
 use crate::jail::Ready;
 use crate::way_out;
 
@@ -28,7 +29,7 @@ const PIECE: usize = 64 << 10;
 /// A session's processes.
 #[derive(Debug)]
 pub struct Inside {
-    pub place: Process,
+    pub hold: Hold,
     pub interpreter: Process,
     pub door: Arc<Door>,
     group: Option<Group>,
@@ -104,9 +105,9 @@ pub struct ProcessCell {
 impl ProcessCell {
     /// Takes a session that is ready.
     pub fn open(ready: Ready, refill: Refill, setup: &Setup, enforcement: Enforcement) -> Self {
-        let Ready { socket, outputs: [out, err], place, interpreter, group, line, door } = ready;
+        let Ready { socket, outputs: [out, err], hold, interpreter, group, line, door } = ready;
         let commands = Mutex::default();
-        let inside = Inside { place, interpreter, door, group, memory: setup.memory, commands };
+        let inside = Inside { hold, interpreter, door, group, memory: setup.memory, commands };
         Self {
             frames: Frames::new(TIER, socket, setup),
             outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],
@@ -196,7 +197,13 @@ impl ProcessCell {
     /// A program may survive the end of a process of its own, and yet it went over its limit.
     fn unless_out_of_memory(&self, event: Event) -> Event {
         let ends = matches!(event, Event::Done(_) | Event::NoValue(_) | Event::Raised(_) | Event::Exited(_));
-        if ends && self.inside.ran_out_of_memory() { self.over_memory() } else { event }
+        let over = ends && (self.inside.ran_out_of_memory() || self.was_refused_memory(&event));
+        if over { self.over_memory() } else { event }
+    }
+
+    /// Without a group it is the limit on its address space that a program meets, and Python says so by this exception.
+    fn was_refused_memory(&self, event: &Event) -> bool {
+        self.inside.group.is_none() && matches!(event, Event::Raised(raised) if raised.kind == "MemoryError")
     }
 
     fn over_memory(&self) -> Event {
@@ -207,7 +214,7 @@ impl ProcessCell {
         if let Some(print) = self.outputs.iter_mut().find_map(Output::take) {
             return Ok(print);
         }
-        if self.inside.place.is_killed() {
+        if self.inside.hold.is_killed() {
             return Err(TierFault::Killed { tier: TIER });
         }
         if self.inside.ran_out_of_memory() { Ok(self.over_memory()) } else { Err(TierFault::Died { tier: TIER }) }
@@ -289,7 +296,7 @@ impl Cell for ProcessCell {
 
     fn killer(&self) -> Killer {
         let inside = Arc::clone(&self.inside);
-        Killer::new(move || inside.place.kill())
+        Killer::new(move || inside.hold.kill())
     }
 
     fn meter(&self) -> Meter {
@@ -301,6 +308,6 @@ impl Cell for ProcessCell {
 
 impl Drop for ProcessCell {
     fn drop(&mut self) {
-        self.inside.place.kill();
+        self.inside.hold.kill();
     }
 }

@@ -120,7 +120,7 @@ impl Underway {
             Stdin::Pipe(pipe) => pipe.as_fd(),
             Stdin::Bytes(_) => input.as_fd(),
         };
-        let place = inside.place.handle();
+        let place = inside.hold.place().ok_or_else(|| NoJail("commands need namespaces".to_owned()))?;
         inside.door.control.send(&bytes, &[place, theirs.as_fd(), stdin, out_end.as_fd(), err_end.as_fd()])?;
         let outputs = [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)];
         Ok(Self { reports, outputs, ended: None })
@@ -146,7 +146,7 @@ impl Underway {
                 Ok(Report::Exited(code)) => self.ended = Some((code, LAST)),
                 Ok(Report::NoCommand(why)) => return Ok(Some(Event::Unsupported(why, None))),
                 Ok(Report::Failed(why)) => return Err(fault(why)),
-                Err(_) if inside.place.is_killed() => return Err(TierFault::Killed { tier: TierName::Process }),
+                Err(_) if inside.hold.is_killed() => return Err(TierFault::Killed { tier: TierName::Process }),
                 Err(_) => return Err(TierFault::Died { tier: TierName::Process }),
             }
         }

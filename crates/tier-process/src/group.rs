@@ -43,27 +43,32 @@ pub struct Groups {
 
 /// Whether groups can be made here, tried out; the reason where not.
 pub fn probe() -> Result<(), String> {
-    let kind = find().ok_or("no control groups that this user may make")?;
+    let kind = find()?;
     let groups = Groups { kind: Some(kind), bounds: Bounds { memory: 1 << 30, processes: 64 }, made: Arc::default() };
     groups.make().map(drop).map_err(|error| format!("a control group can't be made: {error}"))
 }
 
-fn find() -> Option<Kind> {
+fn find() -> Result<Kind, String> {
     let mounted = Path::new(MOUNTED);
     let folder = |name: &str| Some(mounted.join(name)).filter(|path| path.join("cgroup.procs").exists());
     if let (Some(memory), Some(processes)) = (folder("memory"), folder("pids")) {
-        let time = folder("cpuacct").or_else(|| folder("cpu,cpuacct"))?;
-        return Some(Kind::Apart { memory, processes, time });
+        let time = folder("cpuacct").or_else(|| folder("cpu,cpuacct"));
+        let time = time.ok_or_else(|| format!("`{MOUNTED}` has no control groups for processor time"))?;
+        return Ok(Kind::Apart { memory, processes, time });
     }
-    let controllers = std::fs::read_to_string(mounted.join("cgroup.controllers")).ok()?;
-    let has = |name: &str| controllers.split_whitespace().any(|known| known == name);
-    (has("memory") && has("pids")).then(|| Kind::Together(mounted.to_owned()))
+    let controllers = std::fs::read_to_string(mounted.join("cgroup.controllers"));
+    let controllers = controllers.map_err(|_| format!("`{MOUNTED}` has no control groups"))?;
+    let missing = ["memory", "pids"].into_iter().find(|name| !controllers.split_whitespace().any(|has| has == *name));
+    match missing {
+        None => Ok(Kind::Together(mounted.to_owned())),
+        Some(name) => Err(format!("the control groups in `{MOUNTED}` have no controller `{name}`")),
+    }
 }
 
 impl Groups {
     /// Groups with these bounds; none where this user may make none, which is tried.
     pub fn new(bounds: Bounds) -> Self {
-        let groups = Self { kind: find(), bounds, made: Arc::default() };
+        let groups = Self { kind: find().ok(), bounds, made: Arc::default() };
         match groups.make() {
             Ok(_) => groups,
             Err(_) => Self { kind: None, ..groups },

@@ -9,11 +9,12 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, Plan};
+use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, NO_WALLS, Plan};
 use ringfence_worker::{Control, Executable, Message, Process};
 
 use crate::errand::Door;
 use crate::group::{Group, Groups};
+use crate::hold::{Hold, Leash};
 
 /// How long an interpreter may take to import what was asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,8 +33,8 @@ pub struct Ready {
     pub socket: UnixStream,
     /// What its processes write without frames: standard output and standard error.
     pub outputs: [OwnedFd; 2],
-    /// Process 1 of its namespaces: whoever ends it ends all.
-    pub place: Process,
+    /// Ends all of it.
+    pub hold: Hold,
     /// The interpreter.
     pub interpreter: Process,
     /// Its control group, where there are any.
@@ -49,6 +50,13 @@ pub struct Ready {
 #[error("{0}")]
 pub struct NoJail(pub String);
 
+impl NoJail {
+    /// What this machine does not let be built, where it is that.
+    pub fn walls(&self) -> Option<&str> {
+        self.0.strip_prefix(NO_WALLS)
+    }
+}
+
 impl From<io::Error> for NoJail {
     fn from(error: io::Error) -> Self {
         Self(error.to_string())
@@ -61,6 +69,8 @@ pub struct Jail {
     control: Option<Control>,
     door: Arc<Door>,
     child: Child,
+    /// The sessions' folders, where there are no namespaces.
+    folder: Option<String>,
 }
 
 impl Jail {
@@ -76,7 +86,8 @@ impl Jail {
         };
         let mut command = executable.command().map_err(no_copy)?;
         let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).stdout(Stdio::from(door_end)).spawn()?;
-        let jail = Self { control: Some(ours), door, child };
+        let folder = plan.lock_only.as_ref().map(|lock| lock.folder.clone());
+        let jail = Self { control: Some(ours), door, child, folder };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
         let said = jail.control()?.receive()?.bytes;
@@ -96,11 +107,18 @@ impl Jail {
         for end in [&out, &err] {
             rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from)?;
         }
-        self.control()?.send(b"f", &[theirs.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
+        let (leash, keeper) = if self.folder.is_some() { Some(Leash::new()?) } else { None }.unzip();
+        let given = [theirs.as_fd(), out_end.as_fd(), err_end.as_fd()].into_iter();
+        let given: Vec<_> = given.chain(keeper.as_ref().map(AsFd::as_fd)).collect();
+        self.control()?.send(b"f", &given)?;
         let Message { bytes, descriptors } = self.control()?.receive()?;
         let mut handles = descriptors.into_iter();
-        let (Some(place), Some(interpreter)) = (handles.next(), handles.next()) else { return Err(told(&bytes)) };
-        let (place, interpreter, line) = (process(place)?, process(interpreter)?, handles.next());
+        let mut handle = || handles.next().ok_or_else(|| told(&bytes));
+        let hold = match leash {
+            Some(leash) => Hold::Leash(leash),
+            None => Hold::Place(process(handle()?)?),
+        };
+        let (interpreter, line) = (process(handle()?)?, handles.next());
         let group = groups.make()?;
         match &group {
             Some(group) => group.add(interpreter.pid())?,
@@ -111,7 +129,7 @@ impl Jail {
             }
         }
         let door = Arc::clone(&self.door);
-        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group, line, door })
+        Ok(Ready { socket: ours, outputs: [out, err], hold, interpreter, group, line, door })
     }
 }
 
@@ -128,6 +146,15 @@ fn told(said: &[u8]) -> NoJail {
     NoJail(if text.is_empty() { "the jail is gone".to_owned() } else { text })
 }
 
+impl Jail {
+    /// Where the sessions' user may not. One that is still in use is removed with the last of them, if he may.
+    fn remove_folder(&self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 impl Drop for Jail {
     /// Closing the control socket ends the init. The kernel then ends everything in its process namespace, and the
     /// outermost process after that: when it is gone, so is all.
@@ -136,7 +163,7 @@ impl Drop for Jail {
         let start = Instant::now();
         while start.elapsed() < ENDING {
             if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+                return self.remove_folder();
             }
             std::thread::sleep(PAUSE);
         }

@@ -6,20 +6,23 @@
 mod cell;
 mod errand;
 mod group;
+mod hold;
 mod interpreter;
 mod jail;
+mod level;
 mod plan;
 mod pool;
 mod probe;
 mod remains;
+mod users;
 mod way_out;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_policy::{Ask, Grant, Policy};
-use ringfence_tier::{Boxed, Capabilities, Cell, InnerLimit, Probe, Tier, TierFault};
-use ringfence_types::{Engine, LimitKind, SessionId, Strength, Tenant, TierName};
+use ringfence_policy::{Ask, Grant, Needs, Policy};
+use ringfence_tier::{Boxed, Capabilities, Cell, Probe, Tier, TierFault};
+use ringfence_types::{Engine, SessionId, Tenant, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::Executable;
 use tokio::sync::OnceCell;
@@ -27,6 +30,7 @@ use tokio::sync::OnceCell;
 pub use interpreter::{Interpreter, NoInterpreter};
 
 use crate::cell::ProcessCell;
+use crate::level::{Level, Walls};
 use crate::pool::Pools;
 
 /// How the tier gets its interpreters and sessions.
@@ -50,7 +54,7 @@ impl Default for Config {
 /// The process tier. Its processes start at first need and end when it is dropped.
 #[derive(Debug)]
 pub struct ProcessTier {
-    capabilities: Capabilities,
+    level: Level,
     python: String,
     pools: Pools,
     known: Mutex<Vec<Known>>,
@@ -70,7 +74,7 @@ impl ProcessTier {
         let executable = Executable::new(config.worker);
         group::sweep();
         Self {
-            capabilities: capabilities(),
+            level: Level::new(),
             python: config.python,
             pools: Pools::new(executable, config.warm),
             known: Mutex::default(),
@@ -99,38 +103,48 @@ impl ProcessTier {
         let ask = Ask { tenant: Tenant::local(), session, functions: Vec::new() };
         let Ok(grant) = Policy::closed().decide(&ask) else { return never() };
         match self.interpreter(&grant).await {
-            Ok(interpreter) => match self.pools.take(&grant, &interpreter).await {
-                // The session lives until it was looked at.
-                Ok((ready, _refill)) => probe::judge(&ready),
-                Err(fault) => probe::failed(&fault),
-            },
-            Err(error) => Probe::Unusable {
-                why: error.to_string(),
-                remedy: "install Python 3.9 or newer, or name one by `--python`".to_owned(),
-            },
+            Ok(interpreter) => self.try_with(&grant, &interpreter).await,
+            Err(error) => Probe::Unusable { why: error.to_string(), remedy: INSTALL.to_owned() },
         }
     }
+
+    /// With walls first, and where this machine lets none be built, with the lock alone.
+    async fn try_with(&self, grant: &Grant, interpreter: &Interpreter) -> Probe {
+        let fault = match self.pools.take(grant, interpreter, Walls::Namespaces).await {
+            // The session lives until it was looked at.
+            Ok((ready, _refill)) => return self.judged(Walls::Namespaces, probe::judge(&ready)),
+            Err(fault) => fault,
+        };
+        let Some(why) = fault.walls() else { return probe::failed(&fault) };
+        match self.pools.take(grant, interpreter, Walls::None).await {
+            Ok((ready, _refill)) => self.judged(Walls::None, probe::judge_lock(&ready, why)),
+            Err(fault) => probe::failed_both(why, &fault),
+        }
+    }
+
+    fn judged(&self, walls: Walls, probe: Probe) -> Probe {
+        if probe.strength().is_some() {
+            self.level.found(walls);
+        }
+        probe
+    }
 }
+
+/// What an operator who has no interpreter can do.
+const INSTALL: &str = "install Python 3.9 or newer, or name one by `--python`";
 
 fn never() -> Probe {
     Probe::Unusable { why: "the closed policy grants nothing".to_owned(), remedy: "report this".to_owned() }
 }
 
-/// What ends a run from inside: the kernel's memory killer, and frames that are too large.
-const INNER_LIMITS: [InnerLimit; 2] = [InnerLimit::fatal(LimitKind::Memory), InnerLimit::fatal(LimitKind::Size)];
-
-fn capabilities() -> Capabilities {
-    Capabilities {
-        workspace: true,
-        mounts_ro: true,
-        mounts_rw: true,
-        packages: true,
-        commands: true,
-        mounts_bound: true,
-        network: true,
-        inner_limits: &INNER_LIMITS,
-        ..Capabilities::closed(TierName::Process, 3, Strength::Process)
-    }
+/// What of a grant only walls can hold. It is asked before a tier is taken; this is for whoever does not ask.
+fn needs_walls(needs: Needs) -> Option<&'static str> {
+    let asked = [
+        (needs.workspace, "a workspace"),
+        (needs.mounts_ro || needs.mounts_rw, "a mount"),
+        (needs.network || needs.secrets, "a filtered network"),
+    ];
+    asked.into_iter().find(|(asked, _)| *asked).map(|(_, what)| what)
 }
 
 impl Tier for ProcessTier {
@@ -139,7 +153,11 @@ impl Tier for ProcessTier {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+        self.level.declared()
+    }
+
+    fn here(&self) -> &Capabilities {
+        self.level.here()
     }
 
     fn probe(&self) -> Boxed<'_, Probe> {
@@ -174,14 +192,18 @@ impl Tier for ProcessTier {
             if !missing.is_empty() {
                 return Err(cannot_open(format!("`{}` does not have {}", interpreter.executable, missing.join(", "))));
             }
-            let (ready, refill) = self.pools.take(grant, &interpreter).await.map_err(cannot_open)?;
+            let walls = self.level.walls();
+            if let (Walls::None, Some(what)) = (walls, needs_walls(grant.needs())) {
+                return Err(cannot_open(format!("{what} needs namespaces, which can't be made here")));
+            }
+            let (ready, refill) = self.pools.take(grant, &interpreter, walls).await.map_err(cannot_open)?;
             let setup = Setup {
                 version: ringfence_wire::VERSION,
                 memory: grant.limits().memory.bytes(),
                 workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
                 functions: grant.functions().to_vec(),
             };
-            let enforcement = probe::enforcement(ready.group.is_some());
+            let enforcement = probe::enforcement(walls, ready.group.is_some());
             Ok(Box::new(ProcessCell::open(ready, refill, &setup, enforcement)) as Box<dyn Cell>)
         })
     }

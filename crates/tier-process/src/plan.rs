@@ -2,13 +2,14 @@
 //!
 //! Answers to: `pool`. Must not: show anything of the host's that neither the interpreter needs nor the grant names.
 
-use std::path::Path;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
 
 use ringfence_policy::{Grant, MountMode};
-use ringfence_wire::jail::{EGRESS, Node, Plan, SessionPlan, Users};
+use ringfence_wire::jail::{EGRESS, LockOnly, Node, Plan, SessionPlan, Users};
 
 use crate::interpreter::Interpreter;
-use crate::way_out;
+use crate::{users, way_out};
 
 /// Folders of the host that programs need: a system's libraries and tools.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
@@ -28,11 +29,6 @@ const SETTINGS: &[&str] = &[
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
-/// Users of the host that no account has, in blocks of 65,536.
-const FIRST_USER: u32 = 0x7c00_0000;
-const BLOCK: u32 = 1 << 16;
-const BLOCKS: u32 = 512;
-
 /// `/tmp` and `/dev/shm`, where the policy says nothing of disk.
 const SCRATCH: u64 = 64 << 20;
 /// Files and folders in each.
@@ -40,16 +36,42 @@ const INODES: u64 = 16_384;
 
 /// The plan of a jail for sessions under this grant. `block` tells jails apart by their users.
 pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
-    let is_root = rustix::process::geteuid().is_root();
-    let first = FIRST_USER + (block % BLOCKS) * BLOCK;
     Plan {
-        users: if is_root { Users::Range { first, count: BLOCK } } else { Users::Own },
+        users: users::range(block).map_or(Users::Own, |first| Users::Range { first, count: users::BLOCK }),
         root: root(grant, interpreter),
         program: interpreter.executable.clone(),
         environment: environment(grant, interpreter),
         preload: preload(grant, interpreter),
         session: session(grant),
+        lock_only: None,
     }
+}
+
+/// The plan where there are no namespaces.
+pub fn lock_only_plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
+    let plan = plan(grant, interpreter, block);
+    let user = users::unused(block);
+    let there = |path: &String| Path::new(path).exists();
+    let folders = interpreter.folders();
+    let readable = SYSTEM.iter().map(|path| (*path).to_owned());
+    let readable = readable.chain(SETTINGS.iter().map(|name| format!("/etc/{name}")));
+    let readable = readable.chain(folders.iter().filter_map(|path| path.to_str()).map(str::to_owned));
+    let devices = DEVICES.iter().map(|name| format!("/dev/{name}"));
+    let lock = LockOnly {
+        folder: cells_folder(user.is_some()),
+        user,
+        readable: readable.filter(there).collect(),
+        devices: devices.filter(there).collect(),
+    };
+    Plan { root: Vec::new(), lock_only: Some(lock), ..plan }
+}
+
+/// A folder of this user's, named by chance: for root among those that every user can reach.
+fn cells_folder(is_root: bool) -> String {
+    let runtime = std::env::var("XDG_RUNTIME_DIR").ok().filter(|path| !is_root && Path::new(path).is_absolute());
+    let above = runtime.map(PathBuf::from).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
+    let chance = RandomState::new().build_hasher().finish();
+    above.join(format!("ringfence-cells-{chance:016x}")).display().to_string()
 }
 
 fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {

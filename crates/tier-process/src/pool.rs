@@ -16,14 +16,15 @@ use ringfence_worker::{Executable, Line, Refill};
 use crate::group::{Bounds, Groups};
 use crate::interpreter::Interpreter;
 use crate::jail::{Jail, NoJail, Ready};
-use crate::plan::plan;
+use crate::level::Walls;
+use crate::plan::{lock_only_plan, plan};
 
 /// Jails kept at once; the one that was not used for the longest time ends first.
 const MOST: usize = 8;
 /// A jail that nobody used for so long ends when another is asked for.
 const UNUSED: Duration = Duration::from_secs(300);
 
-type Key = (Tenant, [u8; 32], Vec<String>, String);
+type Key = (Tenant, [u8; 32], Vec<String>, String, Walls);
 
 /// Every jail of the tier.
 #[derive(Debug)]
@@ -50,9 +51,14 @@ impl Pools {
     }
 
     /// A fresh session under this grant: at once where one is ready.
-    pub async fn take(&self, grant: &Grant, interpreter: &Interpreter) -> Result<(Ready, Refill), NoJail> {
-        let key: Key =
-            (grant.tenant().clone(), grant.policy_hash(), grant.packages().to_vec(), interpreter.executable.clone());
+    pub async fn take(
+        &self,
+        grant: &Grant,
+        interpreter: &Interpreter,
+        walls: Walls,
+    ) -> Result<(Ready, Refill), NoJail> {
+        let (tenant, packages) = (grant.tenant().clone(), grant.packages().to_vec());
+        let key: Key = (tenant, grant.policy_hash(), packages, interpreter.executable.clone(), walls);
         let shelf = self.shelf(&key, grant, interpreter)?;
         let taken = shelf.take().await;
         if taken.is_err() {
@@ -77,7 +83,11 @@ impl Pools {
         }
         let limits = grant.limits();
         let bounds = Bounds { memory: limits.memory.bytes(), processes: limits.processes.max(1) };
-        let plan = plan(grant, interpreter, self.block.fetch_add(1, Ordering::Relaxed));
+        let block = self.block.fetch_add(1, Ordering::Relaxed);
+        let plan = match key.4 {
+            Walls::Namespaces => plan(grant, interpreter, block),
+            Walls::None => lock_only_plan(grant, interpreter, block),
+        };
         let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, Groups::new(bounds), self.warm)?);
         shelves.insert(key.clone(), Arc::clone(&shelf));
         drop(shelves);

@@ -1,11 +1,14 @@
-//! Folders of control groups that could not be removed yet, since a dying process still holds them.
+//! What could not be removed yet, since a dying process still holds it: folders of control groups, and keepers that end
+//! their sessions.
 //!
-//! Answers to: `group`. Must not: keep whoever drops a session waiting.
+//! Answers to: `group` and `hold`. Must not: keep whoever drops a session waiting.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two tries.
@@ -15,6 +18,8 @@ const TRIES: u32 = 500;
 
 /// The longest that the end of a tier waits for them.
 const SETTLING: Duration = Duration::from_millis(500);
+/// The same for keepers, which remove what their sessions wrote: a program can make that much work.
+const REMOVING: Duration = Duration::from_secs(10);
 
 static LATER: LazyLock<Option<Mutex<Sender<Vec<PathBuf>>>>> = LazyLock::new(|| {
     let (sender, receiver) = channel();
@@ -30,6 +35,30 @@ pub fn settle() {
     let start = Instant::now();
     while LEFT.load(Ordering::Relaxed) > 0 && start.elapsed() < SETTLING {
         std::thread::sleep(PAUSE);
+    }
+    let lines = std::mem::take(&mut *keepers());
+    for mut line in lines {
+        let left = REMOVING.saturating_sub(start.elapsed()).max(PAUSE);
+        if line.set_nonblocking(false).and_then(|()| line.set_read_timeout(Some(left))).is_ok() {
+            // It never sends: this is its end, or the end of patience.
+            let _ = line.read(&mut [0]);
+        }
+    }
+}
+
+/// Keepers that were let go, by their lines.
+static KEEPERS: Mutex<Vec<UnixStream>> = Mutex::new(Vec::new());
+
+fn keepers() -> MutexGuard<'static, Vec<UnixStream>> {
+    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes a keeper that was let go, and forgets those that are done.
+pub fn wait_later(line: UnixStream) {
+    let mut keepers = keepers();
+    keepers.retain_mut(|line| line.read(&mut [0]).is_err());
+    if line.set_nonblocking(true).is_ok() {
+        keepers.push(line);
     }
 }
 

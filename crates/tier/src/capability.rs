@@ -30,6 +30,8 @@ pub struct Capabilities {
     pub commands: bool,
     /// Mounts are bound by the tier itself, so that the host copies nothing into the cell.
     pub mounts_bound: bool,
+    /// What holds where nothing is missing, in words for `doctor`; empty where there is but one way to be ready.
+    pub at_best: &'static str,
     /// The limits that a cell keeps itself: no other may be named in [`crate::Event::Limit`].
     pub inner_limits: &'static [InnerLimit],
 }
@@ -69,6 +71,7 @@ impl Capabilities {
             packages: false,
             commands: false,
             mounts_bound: false,
+            at_best: "",
             inner_limits: &[],
         }
     }

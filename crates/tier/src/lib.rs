@@ -39,6 +39,11 @@ pub trait Tier: Send + Sync {
     /// What it can do, declared and constant.
     fn capabilities(&self) -> &Capabilities;
 
+    /// What of that it can do on this machine: all of it, unless the last probe found otherwise. Never more.
+    fn here(&self) -> &Capabilities {
+        self.capabilities()
+    }
+
     /// Whether it works here. Really tries; never assumes.
     fn probe(&self) -> Boxed<'_, Probe>;
 

@@ -16,6 +16,9 @@ pub const DRIVER: &str = "/run/ringfence";
 /// Where a session with a network finds what it is told about it.
 pub const EGRESS: &str = "/run/egress";
 
+/// How a failure begins where this machine does not let the jail's walls be built: no namespaces, or no mounts in them.
+pub const NO_WALLS: &str = "no walls: ";
+
 /// The certificates that its programs trust.
 pub const TRUSTED: &str = "/run/egress/trusted.pem";
 
@@ -34,6 +37,21 @@ pub struct Plan {
     pub preload: Vec<String>,
     /// What each session gets.
     pub session: SessionPlan,
+    /// Set where there are no walls: the lock is all that there is, and the root and the users above mean nothing.
+    pub lock_only: Option<LockOnly>,
+}
+
+/// A session without namespaces: Landlock, filters and resource limits alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockOnly {
+    /// A folder that is not there yet. It is made for the sessions' own folders, and removed with the last of them.
+    pub folder: String,
+    /// The user of the host's that the sessions become, who owns nothing; `None`: they stay whoever runs the host.
+    pub user: Option<u32>,
+    /// Paths that may be read, and devices that may be written to as well.
+    pub readable: Vec<String>,
+    /// Devices.
+    pub devices: Vec<String>,
 }
 
 /// Which users of the host stand for those inside.

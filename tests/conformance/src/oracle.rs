@@ -3,7 +3,7 @@
 //! Answers to: `run`. Must not: pass a check for want of evidence.
 
 use ringfence_audit::{Against, Record, render, verify_against};
-use ringfence_types::{Outcome, Status};
+use ringfence_types::{Outcome, Status, TierName};
 use serde_json::Value as Json;
 
 use crate::Check;
@@ -50,7 +50,7 @@ fn one(key: &str, wanted: &Json, case: &Case, seen: &Seen) -> Check {
         "or_syntax_error" => Ok(()),
         "stdout_excludes" => excludes(&printed(seen), wanted),
         "stdout_includes" => texts(wanted).iter().try_for_each(|part| includes(&stdout(seen), part)),
-        "stdout_excludes_on" => excludes(&printed(seen), wanted.get("interp").unwrap_or(&Json::Null)),
+        "stdout_excludes_on" => excludes(&printed(seen), of_interpreter(seen, wanted)),
         "stdout_any_of" => any_of(case, seen, wanted),
         "max_wall_s" => at_most(seen.wall.as_secs_f64(), seconds(case, wanted), "s"),
         "host_rss_growth_mb_max" => at_most(seen.host_growth as f64 / MIB as f64, number(wanted), "MiB"),
@@ -59,6 +59,13 @@ fn one(key: &str, wanted: &Json, case: &Case, seen: &Seen) -> Check {
         "residual_processes" => at_most(seen.residual as f64, number(wanted), "processes"),
         "error_type" => error_type(seen, wanted),
         "value" => is(&value(seen), wanted),
+        "value_if_any" => {
+            if value(seen).is_null() {
+                Ok(())
+            } else {
+                is(&value(seen), wanted)
+            }
+        }
         "value_not" => is_not(&value(seen), wanted),
         "value_equals_42_on_host" => is_not(&value(seen), &Json::from(42)),
         "leaks_allowed" => no_leaks(&stdout(seen)),
@@ -186,11 +193,19 @@ fn error_type(seen: &Seen, wanted: &Json) -> Check {
     is(&Json::from(kind), wanted)
 }
 
+/// What holds for an interpreter written anew alone: a CPython has all its modules.
+fn of_interpreter<'w>(seen: &Seen, wanted: &'w Json) -> &'w Json {
+    let is_one = last(seen).and_then(|outcome| outcome.tier).is_none_or(|tier| tier == TierName::Embedded);
+    wanted.get("interp").filter(|_| is_one).unwrap_or(&Json::Null)
+}
+
+/// A native driver speaks to the host by one socket, which its program can see: nothing that is said there is believed
+/// of more than the session itself. It is the only one.
 fn no_leaks(stdout: &str) -> Check {
-    match stdout.lines().find(|line| line.starts_with("leaks ")) {
-        Some(line) if line != "leaks []" => Err(format!("the guest has {line}")),
-        _ => Ok(()),
-    }
+    let Some(line) = stdout.lines().find_map(|line| line.strip_prefix("leaks ")) else { return Ok(()) };
+    let inode = line.strip_prefix("[(3, 'socket:[").and_then(|rest| rest.strip_suffix("]')]"));
+    let is_control = inode.is_some_and(|inode| inode.chars().all(|c| c.is_ascii_digit()));
+    if line == "[]" || is_control { Ok(()) } else { Err(format!("the guest has leaks {line}")) }
 }
 
 /// No variable of this process that is not on the list is named.

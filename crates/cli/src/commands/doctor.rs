@@ -78,7 +78,9 @@ fn tier(report: TierReport) -> Finding {
                 .map(|info| format!("{} {}", info.engine.as_str(), info.version))
                 .collect();
             let engines = if engines.is_empty() { "CPython of this machine".to_owned() } else { engines.join(", ") };
-            let detail = format!("strength `{strength}`; {engines}");
+            let at_best = report.capabilities.at_best;
+            let level = if at_best.is_empty() { String::new() } else { format!("{at_best}; ") };
+            let detail = format!("strength `{strength}`; {level}{engines}");
             Finding { what, state: State::Ready, detail, remedy: None }
         }
         Probe::Degraded { strength, missing, remedy } => {

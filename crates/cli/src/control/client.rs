@@ -60,13 +60,27 @@ fn sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
+/// Removes the sockets of processes that are gone.
+pub fn sweep(folder: &Path) {
+    for (pid, path) in sockets(folder) {
+        // Nobody is asked: where somebody listens, the connection ends at once.
+        if !is_alive(pid) && UnixStream::connect(&path).is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
 /// `None` where the process is gone; its socket is then removed.
 fn ask(path: &Path, pid: u32, line: &[u8]) -> Option<Result<Reply, String>> {
     match UnixStream::connect(path) {
         Ok(socket) => Some(exchange(&socket, line).map_err(|error| error.to_string())),
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
             // A living process may be between making its socket and listening on it.
-            if !Path::new(&format!("/proc/{pid}")).exists() {
+            if !is_alive(pid) {
                 let _ = std::fs::remove_file(path);
             }
             None

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ringfence_session::{Engine, Killing};
 
+use crate::control::client::sweep;
 use crate::control::message::{LINE_MAX, Reply, Request, Wanted};
 use crate::folders::{self, FolderError};
 
@@ -71,7 +72,12 @@ impl Listener {
         let over = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&over);
         let thread = std::thread::Builder::new().name("ringfence-control".to_owned());
-        let thread = thread.spawn(move || accept(&socket, &engine, &ended)).map_err(failed)?;
+        let others = folder.to_path_buf();
+        let serve = move || {
+            sweep(&others);
+            accept(&socket, &engine, &ended);
+        };
+        let thread = thread.spawn(serve).map_err(failed)?;
         Ok(Self { path, over, thread: Some(thread) })
     }
 

@@ -239,6 +239,7 @@ const EXEC: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 /// What the zygote does to a session before its code: the session takes these away from itself at the end.
 const SETTING_UP: &[i64] = &[
     libc::SYS_setns,
+    libc::SYS_unshare,
     libc::SYS_setresuid,
     libc::SYS_setresgid,
     libc::SYS_setgroups,
@@ -258,6 +259,28 @@ const SOCKET_KIND: u64 = 0xf;
 const IOCTLS: &[u64] = &[0x5401, 0x540f, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 /// The signal at a parent's death, names, and questions.
 const PRCTLS: &[u64] = &[1, 3, 15, 16, 23, 38, 39, 0x5356_4d41];
+/// What reaches files by their names and is not Landlock's: their attributes, and what happens to them.
+const BY_NAME: &[i64] = &[
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_fgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_add_watch,
+];
+/// What changes the owner, mode or times of whatever belongs to this user, and is not Landlock's either.
+const OF_OWNERS: &[i64] =
+    &[libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_utimensat];
+#[cfg(target_arch = "x86_64")]
+const OLDER_OF_OWNERS: &[i64] =
+    &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER_OF_OWNERS: &[i64] = &[];
+/// What names another process of the same user; and which argument does.
+const OF_PROCESSES: &[(i64, u8)] =
+    &[(libc::SYS_prlimit64, 0), (libc::SYS_setpriority, 1), (libc::SYS_sched_setaffinity, 0)];
 /// Every namespace that `clone` can make.
 const NEW_NAMESPACES: u64 = 0x7e02_0000;
 
@@ -269,17 +292,36 @@ pub struct Filters {
     pub session: Vec<BpfProgram>,
 }
 
-/// The filters; `exec`: whether programs may be started, `network`: whether there is a network that leads somewhere.
-pub fn filters(exec: bool, network: bool) -> Result<Filters, Failed> {
-    build(exec, network).map_err(|error| Failed::new(format!("the system-call filter can't be made: {error}")))
+/// What stands around a session beside its filters, and with that what the filters have to hold by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Around {
+    /// Namespaces, with no network in them.
+    Walls,
+    /// Namespaces, with a network of the session's own that leads to the proxy.
+    WallsWithNetwork,
+    /// Nothing but Landlock; `own_user`: the session has a user who owns nothing of the host's.
+    LockOnly {
+        /// Whether the user is the sessions' own.
+        own_user: bool,
+    },
 }
 
-fn build(exec: bool, network: bool) -> Result<Filters, BackendError> {
+/// The filters; `exec`: whether programs may be started.
+pub fn filters(exec: bool, around: Around) -> Result<Filters, Failed> {
+    build(exec, around).map_err(|error| Failed::new(format!("the system-call filter can't be made: {error}")))
+}
+
+fn build(exec: bool, around: Around) -> Result<Filters, BackendError> {
     let mut allowed: Rules = ALLOWED.iter().chain(OLDER).chain(EXEC).map(|call| (*call, Vec::new())).collect();
     let no_namespaces = condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NEW_NAMESPACES), 0)?;
     allowed.insert(libc::SYS_clone, vec![SeccompRule::new(vec![no_namespaces])?]);
-    allowed.insert(libc::SYS_socket, if network { streams()? } else { one_of(0, SOCKETS)? });
-    allowed.insert(libc::SYS_socketpair, one_of(0, &[1])?);
+    match around {
+        Around::Walls => allowed.insert(libc::SYS_socket, one_of(0, SOCKETS)?),
+        Around::WallsWithNetwork => allowed.insert(libc::SYS_socket, streams()?),
+        // The network is the host's, and so are the sockets that lie among its files.
+        Around::LockOnly { .. } => None,
+    };
+    allowed.insert(libc::SYS_socketpair, pairs(around)?);
     allowed.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
     let question = condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0xffff_ffff)?;
     allowed.insert(libc::SYS_personality, vec![SeccompRule::new(vec![question])?]);
@@ -296,7 +338,35 @@ fn build(exec: bool, network: bool) -> Result<Filters, BackendError> {
         taken.extend(EXEC.iter().map(|call| (*call, Vec::new())));
     }
     taken.insert(libc::SYS_prctl, vec![none_of(0, PRCTLS)?]);
-    Ok(Filters { zygote: vec![missing, list], session: vec![refuse(taken, libc::EPERM)?] })
+    let mut session = vec![refuse(taken, libc::EPERM)?];
+    if let Around::LockOnly { own_user } = around {
+        session.insert(0, refuse(among_others(own_user)?, libc::EPERM)?);
+    }
+    Ok(Filters { zygote: vec![missing, list], session })
+}
+
+/// Pairs of local sockets. Datagrams of one can be sent to any path, so where the host's files are in sight there are
+/// streams only.
+fn pairs(around: Around) -> Result<Vec<SeccompRule>, BackendError> {
+    let local = condition(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, LOCAL)?;
+    let streams = condition(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(SOCKET_KIND), STREAM)?;
+    let conditions = match around {
+        Around::Walls | Around::WallsWithNetwork => vec![local],
+        Around::LockOnly { .. } => vec![local, streams],
+    };
+    Ok(vec![SeccompRule::new(conditions)?])
+}
+
+/// What is refused to a session that is among the host's files and processes, where Landlock does not hold it.
+fn among_others(own_user: bool) -> Result<Rules, BackendError> {
+    let owners: &[&[i64]] = if own_user { &[] } else { &[OF_OWNERS, OLDER_OF_OWNERS] };
+    let refused = BY_NAME.iter().chain(owners.iter().copied().flatten());
+    let mut rules: Rules = refused.map(|call| (*call, Vec::new())).collect();
+    for (call, argument) in OF_PROCESSES {
+        // 0 is the process itself.
+        rules.insert(*call, vec![none_of(*argument, &[0])?]);
+    }
+    Ok(rules)
 }
 
 /// Where loopback is up: local sockets, and TCP. No datagrams, hence no names and no tunnel through them; no raw

@@ -7,36 +7,36 @@
 //! be process 1 of namespaces with the session's own mounts. The zygote forks a session into the place; whoever kills
 //! the place ends all that is in it.
 
-use std::ffi::CString;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use ringfence_wire::jail::{DRIVER, Node, Plan, Users};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
-use seccompiler::apply_filter;
 
-use super::filter::{Filters, bytes_of, filters};
+use super::filter::{Around, Filters, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, errand, network, sys};
-use crate::cpython;
+use super::{Failed, Step, errand, lock_only, network, start, sys};
 use crate::message;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
 /// The longest plan.
 const PLAN: usize = 1 << 20;
 
-/// The zygote's descriptors: the host's control socket, and the init, which makes places.
-const CONTROL: i32 = 3;
-const PLACES: i32 = 4;
-
-/// Inside's user and group of a mapped range belong to this many.
+/// An ordinary user has himself alone to give, and is seen inside as this one: programs take user 0 for one with rights.
+const INSIDE: u32 = 1000;
 const OWN: u32 = 1;
 
 /// Makes this process the outermost of a jail. Every failure is told to the host in one line.
 pub fn serve() -> ! {
-    let failed = match read_plan().and_then(|plan| leave(&plan)) {
-        Ok(never) => match never {},
+    let failed = match read_plan() {
+        Ok(plan) => match &plan.lock_only {
+            Some(lock) => lock_only::begin(&plan, lock),
+            None => match leave(&plan) {
+                Ok(never) => match never {},
+                Err(failed) => failed,
+            },
+        },
         Err(failed) => failed,
     };
     tell_host(failed.to_string().as_bytes());
@@ -71,21 +71,14 @@ fn leave(plan: &Plan) -> Result<Never, Failed> {
     let root = match plan.users {
         Users::Range { first, count } => {
             // The host's root still reads what others may not, such as an interpreter in a private home.
-            sys::unshare(libc::CLONE_NEWNS).step(|| "a mount namespace can't be made".into())?;
-            sys::keep_mounts_private().step(|| "mounts can't be kept private".into())?;
+            own_mounts().map_err(Failed::no_walls)?;
             let root = Root::build(&nodes)?;
-            map_from_outside(kinds, first, count)?;
-            sys::become_its_root(true).step(|| "the user can't be changed".into())?;
+            map_from_outside(kinds, first, count).map_err(Failed::no_walls)?;
+            sys::become_its_root().step(|| "the user can't be changed".into())?;
             root
         }
         Users::Own => {
-            let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-            sys::unshare(kinds).step(|| "user namespaces can't be made".into())?;
-            write_map("setgroups", "deny")?;
-            write_map("uid_map", &format!("0 {user} {OWN}"))?;
-            write_map("gid_map", &format!("0 {group} {OWN}"))?;
-            sys::become_its_root(false).step(|| "the user can't be changed".into())?;
-            sys::keep_mounts_private().step(|| "mounts can't be kept private".into())?;
+            map_own(kinds).map_err(Failed::no_walls)?;
             Root::build(&nodes)?
         }
     };
@@ -102,6 +95,21 @@ fn leave(plan: &Plan) -> Result<Never, Failed> {
             end(sys::wait_for(pid))
         }
     }
+}
+
+fn own_mounts() -> Result<(), Failed> {
+    sys::unshare(libc::CLONE_NEWNS).step(|| "mount namespaces can't be made".into())?;
+    sys::keep_mounts_private().step(|| "mounts can't be kept private".into())
+}
+
+/// Namespaces of an ordinary user's, whose only user is himself.
+fn map_own(kinds: libc::c_int) -> Result<(), Failed> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    sys::unshare(kinds).step(|| "user namespaces can't be made".into())?;
+    write_map("setgroups", "deny")?;
+    write_map("uid_map", &format!("{INSIDE} {user} {OWN}"))?;
+    write_map("gid_map", &format!("{INSIDE} {group} {OWN}"))?;
+    sys::keep_mounts_private().step(|| "mounts can't be kept private".into())
 }
 
 /// A range of the host's users can be given by somebody outside only: a helper that stays there.
@@ -134,6 +142,16 @@ fn map_from_outside(kinds: libc::c_int, first: u32, count: u32) -> Result<(), Fa
     }
 }
 
+/// Leaves the jail's user namespace for one of this process's own, whose only user is the same.
+pub fn own_users() -> Result<(), Failed> {
+    sys::unshare(libc::CLONE_NEWUSER)
+        .and_then(|()| sys::let_be_joined())
+        .step(|| "a user namespace of its own can't be made".into())?;
+    let same = format!("{INSIDE} {INSIDE} {OWN}");
+    write_map("uid_map", &same)?;
+    write_map("gid_map", &same)
+}
+
 fn write_map(name: &str, text: &str) -> Result<(), Failed> {
     std::fs::write(format!("/proc/self/{name}"), text).step(|| format!("`{name}` can't be written"))
 }
@@ -144,9 +162,8 @@ fn all_nodes(plan: &Plan) -> Vec<Node> {
     let mut nodes: Vec<Node> = ["/proc", "/tmp", "/dev", "/dev/shm", "/workspace", "/run"].map(folder).into();
     nodes.extend(plan.root.iter().cloned());
     let file =
-        |(name, content): &(&str, &str)| Node::File { at: format!("{DRIVER}/{name}"), content: (*content).to_owned() };
-    nodes.extend(cpython::FILES.iter().map(file));
-    nodes.push(file(&("ringfence_zygote.py", include_str!("zygote.py"))));
+        |(name, content): (&str, &str)| Node::File { at: format!("{DRIVER}/{name}"), content: content.to_owned() };
+    nodes.extend(start::driver().map(file));
     nodes
 }
 
@@ -178,10 +195,14 @@ impl<'a> Init<'a> {
         root.enter()?;
         ignore_children();
         sys::set_host_name("jail").step(|| "the host name can't be set".into())?;
-        // Nobody inside needs user namespaces of his own. Where the file is hidden, the filter still refuses them.
-        let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
+        // Programs need no user namespaces of their own. Where the file is hidden, the filter still refuses them, and an
+        // ordinary user's sessions get one each: processes are counted by user and namespace.
+        if matches!(plan.users, Users::Range { .. }) {
+            let _ = std::fs::write("/proc/sys/user/max_user_namespaces", "0");
+        }
         let own_processes = std::fs::File::open("/proc/self/ns/pid").step(|| "no process namespace".into())?.into();
-        let filters = filters(plan.session.exec, plan.session.network.is_some())?;
+        let around = plan.session.network.map_or(Around::Walls, |_| Around::WallsWithNetwork);
+        let filters = filters(plan.session.exec, around)?;
         Init { plan, filters, own_processes }.run()
     }
 
@@ -287,44 +308,6 @@ impl<'a> Init<'a> {
 
     /// Becomes the interpreter. Gives back only why it could not.
     fn become_zygote(&self, places: &OwnedFd) -> Failed {
-        match self.ready_for_exec(places) {
-            Err(failed) => failed,
-            Ok((program, arguments, environment)) => {
-                let error = sys::exec(&program, &arguments, &environment);
-                Failed::new(format!("`{}` can't be started: {error}", self.plan.program))
-            }
-        }
-    }
-
-    fn ready_for_exec(&self, places: &OwnedFd) -> Result<(CString, Vec<CString>, Vec<CString>), Failed> {
-        let text = |text: &str| CString::new(text).map_err(std::io::Error::from).step(|| "a NUL in the plan".into());
-        let program = text(&self.plan.program)?;
-        let settings = serde_json::json!({
-            "preload": self.plan.preload,
-            "session": self.plan.session,
-            "range": matches!(self.plan.users, Users::Range { .. }),
-            "filters": self.filters.session.iter().map(bytes_of).collect::<Vec<_>>(),
-        });
-        // Isolated: no user folder, no environment, nothing of the current folder; with the site of its own prefix.
-        let start =
-            format!("import sys; sys.path.insert(0, {DRIVER:?}); import ringfence_zygote; ringfence_zygote.main()");
-        let arguments = [self.plan.program.as_str(), "-I", "-X", "utf8", "-c", &start, &settings.to_string()];
-        let arguments = arguments.into_iter().map(text).collect::<Result<_, _>>()?;
-        let environment = self.plan.environment.iter().map(|(name, value)| text(&format!("{name}={value}")));
-        let environment = environment.collect::<Result<_, _>>()?;
-        let null =
-            std::fs::File::options().read(true).write(true).open("/dev/null").step(|| "no `/dev/null`".into())?;
-        // While the host can still be told why not.
-        for program in &self.filters.zygote {
-            apply_filter(program).map_err(|error| Failed::new(format!("the filter can't be put on: {error}")))?;
-        }
-        let placed = sys::place(places.as_fd(), PLACES)
-            .and_then(|()| sys::place(control_socket(), CONTROL))
-            .and_then(|()| sys::place(null.as_fd(), 0))
-            .and_then(|()| sys::place(null.as_fd(), 1))
-            .and_then(|()| sys::place(null.as_fd(), 2))
-            .and_then(|()| sys::close_from(PLACES.unsigned_abs() + 1));
-        placed.step(|| "descriptors can't be put in place".into())?;
-        Ok((program, arguments, environment))
+        start::interpreter(self.plan, &self.filters, DRIVER, Some(places.as_fd()))
     }
 }

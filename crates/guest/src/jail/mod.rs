@@ -7,11 +7,14 @@
 mod errand;
 mod filter;
 mod init;
+mod lock_only;
 mod network;
 mod root;
+mod start;
 mod sys;
 
 pub use init::serve;
+use ringfence_wire::jail::NO_WALLS;
 
 /// A step that could not be carried out: what it was, and the kernel's reason.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +24,11 @@ pub struct Failed(String);
 impl Failed {
     fn new(what: String) -> Self {
         Self(what)
+    }
+
+    /// Says that it is this machine that does not let a wall be built.
+    fn no_walls(self) -> Self {
+        Self(format!("{NO_WALLS}{}", self.0))
     }
 }
 

@@ -40,7 +40,9 @@ impl Root {
         let place =
             place.ok_or(io::ErrorKind::NotFound).map_err(io::Error::from).step(|| "no folder to build in".into())?;
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
-        sys::mount(c"tmpfs", place, flags, "size=8m,mode=755").step(|| "no file system in memory".into())?;
+        sys::mount(c"tmpfs", place, flags, "size=8m,mode=755")
+            .step(|| "no file system in memory".into())
+            .map_err(Failed::no_walls)?;
         let path = place.join("root");
         std::fs::create_dir(&path).step(|| "the root can't be made".into())?;
         let root = Self { path };
@@ -107,6 +109,10 @@ impl Root {
     /// Goes into the root for good. `/proc` of the own process namespace is mounted on the way, while the host's is
     /// still in sight: the kernel asks for that.
     pub fn enter(&self) -> Result<(), Failed> {
+        self.enter_it().map_err(Failed::no_walls)
+    }
+
+    fn enter_it(&self) -> Result<(), Failed> {
         // Mounts that came from the host's namespace are locked to each other; a copy's top is not.
         let copy = sys::copy_of_tree(&self.path).step(|| "the root can't be copied".into())?;
         sys::attach(copy.as_fd(), &self.path).step(|| "the root can't be mounted".into())?;

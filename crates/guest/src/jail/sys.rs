@@ -96,17 +96,38 @@ pub fn pivot(root: &Path) -> io::Result<()> {
     std::env::set_current_dir("/")
 }
 
-/// User and group 0 of this user namespace; `groups`: where supplementary groups can be given up too.
-pub fn become_its_root(groups: bool) -> io::Result<()> {
+/// User and group 0 of this user namespace, and of no other group.
+pub fn become_its_root() -> io::Result<()> {
     // WHY UNSAFE: credentials have no safe wrapper in std.
     // SAFETY: plain numbers; the process has one thread.
     unsafe {
-        if groups {
-            check(libc::setgroups(0, std::ptr::null()).into())?;
-        }
+        check(libc::setgroups(0, std::ptr::null()).into())?;
         check(libc::setresgid(0, 0, 0).into())?;
         check(libc::setresuid(0, 0, 0).into()).map(drop)
     }
+}
+
+/// Keeps the rights in this user namespace over an exec, as a user other than 0.
+pub fn keep_rights() -> io::Result<()> {
+    const FORM: u32 = 0x2008_0522;
+    let header = [FORM, 0];
+    let mut sets = [[0_u32; 3]; 2];
+    // WHY UNSAFE: capabilities have no safe wrapper in std.
+    // SAFETY: plain numbers, and arrays on this stack of the size that this form has: for each half of the numbers what
+    // is effective, permitted and inheritable.
+    unsafe {
+        check(libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()))?;
+        for [_, permitted, inheritable] in &mut sets {
+            *inheritable = *permitted;
+        }
+        check(libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()))?;
+        for capability in 0..64 {
+            if libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0) < 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The name of the machine, as seen inside.

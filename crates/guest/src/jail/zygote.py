@@ -18,11 +18,13 @@ import sys
 CONTROL, PLACES, SESSION = 3, 4, 3
 GREETING = b"ringfence jail 1"
 
-NEW_NS, NEW_IPC, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x20000000, 0x40000000
+NEW_NS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
+SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 SET_DUMPABLE, SET_SECCOMP, CAPBSET_READ, CAPBSET_DROP, SET_SECUREBITS, SET_NO_NEW_PRIVS = 4, 22, 23, 24, 28, 38
 FILTER = 2
 LOCKED_NO_ROOT = 0x2F  # no right comes from being user 0, and none is kept over a change of user; locked
 FIRST_USER, USERS = 1000, 60000
+ONLY_USER = 1000
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET = {"x86_64": 126, "aarch64": 91}.get(os.uname().machine)
@@ -32,6 +34,8 @@ MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 
 ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 READ = EXECUTE | READ_FILE | READ_DIR
 CONNECT_TCP = 1 << 1
+SIGNALS = 1 << 1  # of what Landlock confines to its own processes
+FIRST_WITH_SIGNALS = 6
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -64,39 +68,64 @@ def file_rules(plan):
     return [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in rules]
 
 
+def among_the_hosts(lock_only):
+    """The same where there is no root of the session's own: what is not named can't be opened."""
+    rules = [(path, READ) for path in lock_only["readable"]]
+    rules += [(path, READ | WRITE_FILE) for path in lock_only["devices"]]
+    return [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in rules]
+
+
+def of_process(folder):
+    """A session's own folder, and what of `/proc` tells of itself and nothing else."""
+    own = [(f"/proc/{os.getpid()}/{name}", READ) for name in ("fd", "maps", "stat", "statm", "status")]
+    own = [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in own]
+    return [(folder, ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE), *own]
+
+
+def restrict(made):
+    check(libc.syscall(RESTRICT_SELF, made, 0), "landlock can't be put on")
+    os.close(made)
+
+
+def hold_signals(outside):
+    """From now on this process and all that come from it can signal one another only. It is tried on one outside: this
+    process is to signal whatever it may."""
+    prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
+    fields = struct.pack("=QQQ", 0, 0, SIGNALS)
+    restrict(check(libc.syscall(CREATE_RULESET, fields, ctypes.c_size_t(24), 0), "no landlock rules"))
+    try:
+        os.kill(outside, 0)
+    except PermissionError:
+        return
+    raise Failed("landlock does not hold signals back")
+
+
 class Rules:
     """Landlock's rules. They are a session's own: a rule on a folder does not hold for what is mounted there later."""
 
-    def __init__(self, plan):
+    def __init__(self, plan, lock_only):
         version = check(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1), "landlock is missing")
+        if lock_only is not None and version < FIRST_WITH_SIGNALS:
+            raise Failed(f"landlock is version {version} here, and without namespaces it has to be {FIRST_WITH_SIGNALS}")
         handled = ALL.get(version, (1 << 16) - 1)
         # Files; TCP's bind and connect from version 4; abstract sockets and signals of others from version 6.
         self.fields = struct.pack("=QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
         self.size = ctypes.c_size_t(24 if version >= 6 else 16 if version >= 4 else 8)
-        self.rules = [(path, struct.pack("=Q", rights & handled)) for path, rights in file_rules(plan)]
+        self.handled = handled
+        self.rules = file_rules(plan) if lock_only is None else among_the_hosts(lock_only)
         has_proxy = version >= 4 and plan["network"] is not None
         self.proxy = struct.pack("=QQ", CONNECT_TCP, plan["network"]) if has_proxy else None
 
-    def put_on(self):
+    def put_on(self, more=()):
         made = check(libc.syscall(CREATE_RULESET, self.fields, self.size, 0), "no landlock rules")
-        for path, rights in self.rules:
+        for path, rights in (*self.rules, *more):
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = rights + opened.to_bytes(4, sys.byteorder)
+            rule = struct.pack("=Qi", rights & self.handled, opened)
             check(libc.syscall(ADD_RULE, made, 1, rule, 0), "no landlock rule")
             os.close(opened)
         if self.proxy is not None:
             check(libc.syscall(ADD_RULE, made, 2, self.proxy, 0), "no landlock rule for the proxy")
-        check(libc.syscall(RESTRICT_SELF, made, 0), "landlock can't be put on")
-        os.close(made)
-
-
-def give_up_what_could_come_back():
-    """Once, in the zygote: no right that a session gives up can be had again. Its children inherit that."""
-    prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
-    for capability in range(64):
-        if libc.prctl(CAPBSET_READ, capability, 0, 0, 0) >= 0:
-            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
-    prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
+        restrict(made)
 
 
 class Program(ctypes.Structure):
@@ -115,23 +144,46 @@ class Program(ctypes.Structure):
 class Lock:
     """A session's lock. All that can be made ahead is: after the fork come little but system calls."""
 
-    def __init__(self, plan, filters):
+    def __init__(self, plan, filters, lock_only):
         self.limits = [(getattr(resource, name), (amount, amount)) for name, amount in plan["limits"]]
         self.programs = [Program.of(steps) for steps in filters]
         self.filters = [ctypes.addressof(program) for program in self.programs]
         nothing = struct.pack("=Ii6I", 0x20080522, 0, *[0] * 6)
         self.header, self.no_rights = nothing[:8], nothing[8:]
-        self.rules = Rules(plan)
+        self.capabilities = [number for number in range(64) if libc.prctl(CAPBSET_READ, number, 0, 0, 0) >= 0]
+        self.rules = Rules(plan, lock_only)
 
     def put_on(self, user):
         for name, amounts in self.limits:
             resource.setrlimit(name, amounts)
+        prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
         self.rules.put_on()
+        self.give_up_rights(user)
+        self.close()
+
+    def put_on_alone(self, folder, others):
+        """Where there are no namespaces: rights were given up before, as far as there were any."""
+        for name, (amount, _) in self.limits:
+            _, most = resource.getrlimit(name)
+            amount += others if name == resource.RLIMIT_NPROC else 0
+            amount = amount if most == resource.RLIM_INFINITY else min(amount, most)
+            resource.setrlimit(name, (amount, amount))
+        prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
+        self.rules.put_on(of_process(folder))
+        check(libc.syscall(CAPSET, self.header, self.no_rights), "capabilities can't be given up")
+        self.close()
+
+    def give_up_rights(self, user):
+        for capability in self.capabilities:
+            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
+        prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
         if user is not None:
             os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
         check(libc.syscall(CAPSET, self.header, self.no_rights), "capabilities can't be given up")
+
+    def close(self):
         prctl(SET_DUMPABLE, 1, 0, "its own files in /proc can't be read")
         for address in self.filters:
             prctl(SET_SECCOMP, FILTER, address, "a filter can't be put on")
@@ -140,11 +192,20 @@ class Lock:
 # --- a session's beginning ------------------------------------------------------------------------------------------
 
 
+def own_users():
+    """A user namespace of its own, whose only user is the same: processes are counted by user and namespace."""
+    check(libc.unshare(NEW_USER), "a user namespace of its own can't be made")
+    prctl(SET_DUMPABLE, 1, 0, "its own files in /proc can't be written")
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(f"{ONLY_USER} {ONLY_USER} 1")
+
+
 class Session:
     """What every session of this zygote begins with."""
 
-    def __init__(self, plan, filters, driver):
-        self.lock = Lock(plan, filters)
+    def __init__(self, plan, filters, lock_only, driver):
+        self.lock = Lock(plan, filters, lock_only)
         self.has_workspace = plan["workspace"] is not None
         self.has_network = plan["network"] is not None
         self.driver = driver
@@ -154,20 +215,39 @@ class Session:
         try:
             self.enter(place, descriptors, user)
             self.lock.put_on(user)
-            self.driver.reseed()
-            gc.enable()
-            self.driver.serve(SESSION)
+            self.serve()
         finally:
             os._exit(70)
+
+    def run_alone(self, folder, descriptors, others):
+        """The same in a child that has no place, but a folder of its own and a parent that ends what it leaves."""
+        try:
+            prctl(SET_PDEATHSIG, signal.SIGKILL, 0, "it would outlive its parent")
+            self.begin(descriptors, folder)
+            os.environ.update(HOME=folder, TMPDIR=folder, MPLCONFIGDIR=folder)
+            self.lock.put_on_alone(folder, others)
+            self.serve()
+        finally:
+            os._exit(70)
+
+    def serve(self):
+        self.driver.reseed()
+        gc.enable()
+        self.driver.serve(SESSION)
 
     def enter(self, place, descriptors, user):
         for namespace, kind in zip(place, (NEW_NS, NEW_IPC, NEW_NET)):
             check(libc.setns(namespace, kind), "the place can't be entered")
-        os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
         if user is not None and self.has_workspace:
             os.chown("/workspace", user, user)
-        os.chdir("/workspace" if self.has_workspace else "/tmp")
+        if user is None:
+            own_users()
+        self.begin(descriptors, "/workspace" if self.has_workspace else "/tmp")
+
+    def begin(self, descriptors, folder):
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
+        os.chdir(folder)
         session, out, err = descriptors
         # The numbers may be taken by one another: first out of the way, then into place.
         high = [os.dup2(number, 100 + at, False) for at, number in enumerate((session, out, err))]
@@ -176,10 +256,14 @@ class Session:
         os.closerange(SESSION + 1, 200)
 
 
+def session_of(settings, driver):
+    return Session(settings["session"], [bytes(steps) for steps in settings["filters"]], settings["lock_only"], driver)
+
+
 class Zygote:
     def __init__(self, settings, driver):
         self.range = settings["range"]
-        self.session = Session(settings["session"], [bytes(steps) for steps in settings["filters"]], driver)
+        self.session = session_of(settings, driver)
         self.control = socket.socket(fileno=CONTROL)
         self.places = socket.socket(fileno=PLACES)
         self.own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -227,10 +311,129 @@ class Zygote:
                     os.close(number)
 
 
+# --- where there are no namespaces -----------------------------------------------------------------------------------
+
+
+def remove(folder):
+    """Removes a folder that a program filled. What is in folders within is brought up, so that no depth is too great."""
+    os.chmod(folder, 0o700)
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    waiting = ["."]
+    while waiting:
+        name = waiting.pop()
+        inside = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+        for entry in os.listdir(inside):
+            try:
+                os.unlink(entry, dir_fd=inside)
+            except IsADirectoryError:
+                brought = os.urandom(16).hex()
+                os.chmod(entry, 0o700, dir_fd=inside)
+                os.rename(entry, brought, src_dir_fd=inside, dst_dir_fd=top)
+                waiting.append(brought)
+        os.close(inside)
+        if name != ".":
+            os.rmdir(name, dir_fd=top)
+    os.close(top)
+    os.rmdir(folder)
+
+
+def tasks_of(user):
+    """Processes and threads of this user: the kernel counts them together."""
+    count = 0
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit():
+                with open(f"/proc/{entry}/status") as file:
+                    fields = dict(line.split(":", 1) for line in file)
+                if int(fields["Uid"].split()[0]) == user:
+                    count += int(fields["Threads"])
+        except (OSError, KeyError, ValueError):
+            continue
+    return count
+
+
+class Alone:
+    """The zygote where there are no namespaces. Each session is below a *keeper*, which waits for the host to let go of
+    its leash, and then ends whatever came from the session: Landlock lets it signal these processes and no others, and
+    lets none of them signal it."""
+
+    def __init__(self, settings, driver):
+        self.folder = settings["lock_only"]["folder"]
+        self.session = session_of(settings, driver)
+        self.control = socket.socket(fileno=CONTROL)
+        self.forked = 0
+        # All of it is imported.
+        remove(f"{self.folder}/driver")
+
+    def serve(self):
+        while True:
+            said, descriptors, _, _ = socket.recv_fds(self.control, 64, 4)
+            if not said:
+                self.leave()
+            self.forked += 1
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    self.keep(descriptors)
+            except OSError as error:
+                self.control.send(f"a session can't be forked: {error}".encode()[:400])
+            finally:
+                for number in descriptors:
+                    os.close(number)
+
+    def leave(self):
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            pass  # a keeper is not done yet: the last one sees to it
+        os._exit(0)
+
+    def keep(self, descriptors):
+        """In the child. It tells the host of the session, or why there is none."""
+        *descriptors, leash = descriptors
+        zygote, folder = os.getppid(), f"{self.folder}/{self.forked}"
+        try:
+            try:
+                others = tasks_of(os.getuid())
+                prctl(SET_CHILD_SUBREAPER, 1, 0, "orphans can't be kept")
+                os.mkdir(folder, 0o700)
+                hold_signals(zygote)
+                pid = os.fork()
+                if pid == 0:
+                    self.session.run_alone(folder, descriptors, others)
+                socket.send_fds(self.control, [b"forked"], [os.pidfd_open(pid)])
+            except (Failed, OSError) as error:
+                self.control.send(f"a session can't be forked: {error}".encode()[:400])
+                os.rmdir(folder)
+                os._exit(1)
+            end_with(leash)
+            remove(folder)
+            if os.getppid() != zygote:
+                self.leave()
+        finally:
+            os._exit(0)
+
+
+def end_with(leash):
+    """Waits until the host lets go of the leash, and ends every process that came from this one."""
+    os.dup2(leash, 0)
+    os.closerange(1, 200)
+    while os.read(0, 64):
+        pass
+    # All at once: none of them can fork meanwhile, and this process is spared.
+    os.kill(-1, signal.SIGKILL)
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        return  # the last one is gone
+
+
 def main():
-    control = socket.socket(fileno=CONTROL)
+    control, lock_only = socket.socket(fileno=CONTROL), None
     try:
         settings = json.loads(sys.argv[1])
+        lock_only = settings["lock_only"]
         for name in settings["preload"]:
             importlib.import_module(name)
         from ringfence_guest import session
@@ -238,14 +441,16 @@ def main():
         session.warm()
         if len(os.listdir("/proc/self/task")) != 1:
             raise Failed(f"importing {', '.join(settings['preload'])} starts threads, which a fork would lose")
-        give_up_what_could_come_back()
-        zygote = Zygote(settings, session)
+        zygote = (Zygote if settings["lock_only"] is None else Alone)(settings, session)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         gc.collect()
         gc.disable()
         gc.freeze()
     except BaseException as error:
-        control.send(f"the interpreter can't be warmed: {type(error).__name__}: {error}".encode()[:400])
+        why = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+        control.send(f"the interpreter can't be warmed: {why}".encode()[:400])
+        if lock_only:
+            remove(lock_only["folder"])
         os._exit(1)
     control.detach()
     zygote.control.send(GREETING)

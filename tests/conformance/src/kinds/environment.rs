@@ -35,9 +35,14 @@ pub fn wanted(tier: TierName, condition: &str) -> Option<Want> {
     use TierName::{Embedded, Microvm, Process, Wasm};
     use Want::{Nothing, Refused, Runs};
     let want = match (tier, condition) {
-        (Embedded | Process, "no unprivileged user namespaces") => Runs(Strength::Process),
-        (Embedded | Process, "Landlock ABI 0") => Runs(Strength::Process),
-        (Embedded | Process, "nested in Docker with default seccomp") => Runs(Strength::Process),
+        (Embedded, "no unprivileged user namespaces") => Runs(Strength::Process),
+        (Embedded, "Landlock ABI 0") => Runs(Strength::Process),
+        (Embedded, "nested in Docker with default seccomp") => Runs(Strength::Process),
+        // What is left is weaker than the floor, which the policy leaves at `process`.
+        (Process, "no unprivileged user namespaces" | "nested in Docker with default seccomp") => {
+            Refused("namespaces can't be made: ")
+        }
+        (Process, "Landlock ABI 0") => Refused("landlock is missing"),
         (Embedded | Process, "not root") => Runs(Strength::Process),
         (Process, "cgroup v2 not delegated") => Runs(Strength::Process),
         (Embedded, "cgroup v2 not delegated") => Nothing,

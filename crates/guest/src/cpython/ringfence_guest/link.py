@@ -84,8 +84,10 @@ class Link:
         """In a forked child: the socket is the parent's alone."""
         self.alive = False
         self._fresh_locks()
+        # Once only: in a child of this child the number is another file's.
+        fd, self.fd = self.fd, -1
         try:
-            os.close(self.fd)
+            os.close(fd)
         except OSError:
             pass
 

@@ -14,6 +14,7 @@ use seccompiler::apply_filter;
 
 use super::sys;
 use crate::jail::filter::Filters;
+use crate::jail::init::own_users;
 use crate::jail::{Failed, Step};
 
 // Rights of Landlock's file rules.
@@ -37,6 +38,9 @@ const ON_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 
 /// Puts the whole lock on this process, which is in its place already.
 pub fn lock(session: &SessionPlan, filters: &Filters, user: Option<u32>) -> Result<(), Failed> {
+    if user.is_none() {
+        own_users()?;
+    }
     for (name, amount) in &session.limits {
         let resource = resource(name).ok_or_else(|| Failed::new(format!("`{name}` is no limit")))?;
         let limit = Rlimit { current: Some(*amount), maximum: Some(*amount) };

@@ -21,6 +21,8 @@ use super::{Failed, Step, sys as jail};
 use crate::message;
 use crate::sys::{Forked, end, fork};
 
+pub use sys::{descriptor, give_up_rights};
+
 /// How many descriptors come with an errand.
 const HANDLES: usize = ErrandHandle::ALL.len();
 

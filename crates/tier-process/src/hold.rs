@@ -1,0 +1,79 @@
+//! What ends a session with everything in it: its place, or, where there are no namespaces, the leash of its keeper.
+//!
+//! Answers to: `cell` and `jail`. Must not: wait for the end; whoever drops a session has other things to do.
+
+use std::net::Shutdown;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ringfence_worker::Process;
+
+use crate::remains;
+
+/// Ends the session when it is dropped.
+#[derive(Debug)]
+pub enum Hold {
+    /// Process 1 of the session's namespaces: the kernel ends all that is in them with it.
+    Place(Process),
+    /// A process outside of the session's reach waits for this line to be let go.
+    Leash(Leash),
+}
+
+impl Hold {
+    /// Ends the session now.
+    pub fn kill(&self) {
+        match self {
+            Self::Place(place) => place.kill(),
+            Self::Leash(leash) => leash.let_go(),
+        }
+    }
+
+    /// Whether it was this handle that ended it.
+    pub fn is_killed(&self) -> bool {
+        match self {
+            Self::Place(place) => place.is_killed(),
+            Self::Leash(leash) => leash.gone.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A handle on the place, where there is one.
+    pub fn place(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Place(place) => Some(place.handle()),
+            Self::Leash(_) => None,
+        }
+    }
+}
+
+/// The host's end of a keeper's line. The keeper closes its own when everything is gone.
+#[derive(Debug)]
+pub struct Leash {
+    line: Option<UnixStream>,
+    gone: AtomicBool,
+}
+
+impl Leash {
+    /// A leash, and the keeper's end of it.
+    pub fn new() -> std::io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        Ok((Self { line: Some(ours), gone: AtomicBool::new(false) }, theirs))
+    }
+
+    fn let_go(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        if let Some(line) = &self.line {
+            // A keeper that is gone already is what was wanted.
+            let _ = line.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.let_go();
+        if let Some(line) = self.line.take() {
+            remains::wait_later(line);
+        }
+    }
+}
