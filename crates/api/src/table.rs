@@ -106,7 +106,7 @@ impl Code {
     /// The code of a session's error.
     pub fn of_session(error: &SessionError) -> Self {
         match error {
-            SessionError::Denied(_) | SessionError::Held(_) => Self::Denied,
+            SessionError::Denied(_) | SessionError::Held(_) | SessionError::Frozen => Self::Denied,
             SessionError::Schema(_) | SessionError::File(_) | SessionError::Mount(_) | SessionError::Network(_) => {
                 Self::BadRequest
             }
@@ -115,7 +115,7 @@ impl Code {
             SessionError::Unsupported(_) | SessionError::Environment(_) => Self::Unsupported,
             SessionError::Tier(fault) => Self::of_tier(fault),
             SessionError::Ended(_) => Self::NoSession,
-            SessionError::Random(_) => Self::Internal,
+            SessionError::Random(_) | SessionError::Changes(_) => Self::Internal,
         }
     }
 

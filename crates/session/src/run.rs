@@ -3,7 +3,7 @@
 //! Answers to: `session`. Must not: let an outcome leave before the closing record is written.
 
 use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze_in};
-use ringfence_audit::event::{RunClosed, RunStarted};
+use ringfence_audit::event::{RunClosed, RunStarted, ThresholdCrossed};
 use ringfence_audit::{Event, Scope};
 use ringfence_tier::TierFault;
 use ringfence_types::{
@@ -25,6 +25,8 @@ pub trait Watch: Send {
     fn output(&mut self, _stream: Stream, _bytes: &[u8]) {}
     /// The guest showed a rich result.
     fn shown(&mut self, _bundle: &MimeBundle) {}
+    /// It uses more than a threshold of its policy's.
+    fn crossed(&mut self, _threshold: &ThresholdCrossed) {}
 }
 
 impl Watch for () {}

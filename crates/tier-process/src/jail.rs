@@ -40,6 +40,8 @@ pub struct Ready {
     pub group: Option<Group>,
     /// Where its place waits to be asked for the way out; `None` where there is no network.
     pub line: Option<OwnedFd>,
+    /// What holds what it changes in copy-on-write mounts, where it has any.
+    pub changes: Option<OwnedFd>,
     /// Where commands for it are asked for.
     pub door: Arc<Door>,
 }
@@ -61,6 +63,8 @@ pub struct Jail {
     control: Option<Control>,
     door: Arc<Door>,
     child: Child,
+    /// Whether its sessions have a network.
+    network: bool,
 }
 
 impl Jail {
@@ -76,7 +80,7 @@ impl Jail {
         };
         let mut command = executable.command().map_err(no_copy)?;
         let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).stdout(Stdio::from(door_end)).spawn()?;
-        let jail = Self { control: Some(ours), door, child };
+        let jail = Self { control: Some(ours), door, child, network: plan.session.network.is_some() };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
         let said = jail.control()?.receive()?.bytes;
@@ -100,7 +104,9 @@ impl Jail {
         let Message { bytes, descriptors } = self.control()?.receive()?;
         let mut handles = descriptors.into_iter();
         let (Some(place), Some(interpreter)) = (handles.next(), handles.next()) else { return Err(told(&bytes)) };
-        let (place, interpreter, line) = (process(place)?, process(interpreter)?, handles.next());
+        let (place, interpreter) = (process(place)?, process(interpreter)?);
+        let line = if self.network { handles.next() } else { None };
+        let changes = handles.next();
         let group = groups.make()?;
         match &group {
             Some(group) => group.add(interpreter.pid())?,
@@ -111,7 +117,7 @@ impl Jail {
             }
         }
         let door = Arc::clone(&self.door);
-        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group, line, door })
+        Ok(Ready { socket: ours, outputs: [out, err], place, interpreter, group, line, changes, door })
     }
 }
 

@@ -4,7 +4,9 @@
 //! grant, hand a used session out again, or build a jail that is weaker than its plan.
 
 mod cell;
+mod changes;
 mod errand;
+mod freeze;
 mod group;
 mod interpreter;
 mod jail;
@@ -26,7 +28,7 @@ use tokio::sync::OnceCell;
 
 pub use interpreter::{Interpreter, NoInterpreter};
 
-use crate::cell::ProcessCell;
+use crate::cell::{Has, ProcessCell};
 use crate::pool::Pools;
 
 /// How the tier gets its interpreters and sessions.
@@ -124,8 +126,11 @@ fn capabilities() -> Capabilities {
         workspace: true,
         mounts_ro: true,
         mounts_rw: true,
+        mounts_cow: true,
         packages: true,
         commands: true,
+        measures_io: true,
+        freeze: true,
         mounts_bound: true,
         network: true,
         inner_limits: &INNER_LIMITS,
@@ -174,15 +179,20 @@ impl Tier for ProcessTier {
             if !missing.is_empty() {
                 return Err(cannot_open(format!("`{}` does not have {}", interpreter.executable, missing.join(", "))));
             }
-            let (ready, refill) = self.pools.take(grant, &interpreter).await.map_err(cannot_open)?;
+            let (mut ready, refill) = self.pools.take(grant, &interpreter).await.map_err(cannot_open)?;
             let setup = Setup {
                 version: ringfence_wire::VERSION,
                 memory: grant.limits().memory.bytes(),
                 workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
                 functions: grant.functions().to_vec(),
             };
-            let enforcement = probe::enforcement(ready.group.is_some());
-            Ok(Box::new(ProcessCell::open(ready, refill, &setup, enforcement)) as Box<dyn Cell>)
+            let held = ready.changes.take();
+            let differ = held.map(|held| changes::differ(grant, held, plan::scratch(grant))).transpose();
+            let has = Has {
+                enforcement: probe::enforcement(ready.group.is_some()),
+                differ: differ.map_err(cannot_open)?,
+            };
+            Ok(Box::new(ProcessCell::open(ready, refill, &setup, has)) as Box<dyn Cell>)
         })
     }
 }

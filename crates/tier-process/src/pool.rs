@@ -77,8 +77,9 @@ impl Pools {
         }
         let limits = grant.limits();
         let bounds = Bounds { memory: limits.memory.bytes(), processes: limits.processes.max(1) };
-        let plan = plan(grant, interpreter, self.block.fetch_add(1, Ordering::Relaxed));
-        let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, Groups::new(bounds), self.warm)?);
+        let groups = Groups::new(bounds);
+        let plan = plan(grant, interpreter, self.block.fetch_add(1, Ordering::Relaxed), groups.are_there());
+        let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, groups, self.warm)?);
         shelves.insert(key.clone(), Arc::clone(&shelf));
         drop(shelves);
         // Their sessions that are at work go on; ending the jail waits for nothing but its thread.
