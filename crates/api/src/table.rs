@@ -107,9 +107,11 @@ impl Code {
     pub fn of_session(error: &SessionError) -> Self {
         match error {
             SessionError::Denied(_) | SessionError::Held(_) | SessionError::Frozen => Self::Denied,
-            SessionError::Schema(_) | SessionError::File(_) | SessionError::Mount(_) | SessionError::Network(_) => {
-                Self::BadRequest
-            }
+            SessionError::Schema(_)
+            | SessionError::File(_)
+            | SessionError::Mount(_)
+            | SessionError::Network(_)
+            | SessionError::Save(_) => Self::BadRequest,
             SessionError::Audit(_) => Self::AuditFailed,
             SessionError::Snapshot(_) => Self::SnapshotRefused,
             SessionError::Unsupported(_) | SessionError::Environment(_) => Self::Unsupported,

@@ -8,6 +8,7 @@ use ringfence_policy::{Denial, SchemaFault};
 use ringfence_tier::TierFault;
 use ringfence_types::FileFault;
 
+use crate::changes::SaveError;
 use crate::environment::EnvironmentError;
 use crate::mounts::MountError;
 use crate::network::NetworkError;
@@ -49,6 +50,9 @@ pub enum SessionError {
     /// The host can't read what a session changed in copy-on-write mounts.
     #[error("what the session changed can't be read: {0}")]
     Changes(std::io::Error),
+    /// What a session changed can't be written to the caller's folder.
+    #[error(transparent)]
+    Save(#[from] SaveError),
     /// The environment that the policy names can't be used.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),

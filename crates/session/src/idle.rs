@@ -31,10 +31,17 @@ struct State {
     over: bool,
 }
 
+/// When a session has rested for too long.
+#[derive(Clone, Copy)]
+enum Idle {
+    At(Instant),
+    /// It stands still, and may rest for so long after that.
+    Left(Duration),
+}
+
 /// A session that rests.
 struct Rest {
-    /// When it has rested for too long; how long it still may, where it stands still.
-    idle: Result<Instant, Duration>,
+    idle: Idle,
     /// When it ends in any case.
     end: Instant,
     cell: Killer,
@@ -42,7 +49,10 @@ struct Rest {
 
 impl Rest {
     fn until(&self) -> Instant {
-        self.idle.map_or(self.end, |idle| idle.min(self.end))
+        match self.idle {
+            Idle::At(idle) => idle.min(self.end),
+            Idle::Left(_) => self.end,
+        }
     }
 }
 
@@ -58,7 +68,7 @@ impl Resting {
     pub fn begin(&self, session: &SessionId, idle: Instant, end: Instant, cell: Killer) {
         let mut state = self.0.state();
         let until = idle.min(end);
-        state.cells.insert(session.clone(), Rest { idle: Ok(idle), end, cell });
+        state.cells.insert(session.clone(), Rest { idle: Idle::At(idle), end, cell });
         if !state.runs {
             let shared = Arc::clone(&self.0);
             // Without a thread a cell stays until its session is fed or dropped, which both look at the clock.
@@ -74,8 +84,8 @@ impl Resting {
         let (mut state, now) = (self.0.state(), Instant::now());
         let Some(rest) = state.cells.get_mut(session) else { return };
         rest.idle = match (rest.idle, still) {
-            (Ok(idle), true) => Err(idle.saturating_duration_since(now)),
-            (Err(left), false) => now.checked_add(left).ok_or(left),
+            (Idle::At(idle), true) => Idle::Left(idle.saturating_duration_since(now)),
+            (Idle::Left(left), false) => Idle::At(now + left),
             (same, _) => same,
         };
         self.0.changed.notify_one();

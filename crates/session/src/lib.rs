@@ -33,6 +33,7 @@ pub use engine::{Engine, Frozen, Parts, Request, TierReport};
 pub use error::{RunError, SessionError};
 pub use ice::FreezeError;
 pub use kill::{KillSwitch, Killing, Running, Target};
+pub use monitor::text as threshold_text;
 pub use mounts::MountError;
 pub use network::{NetworkError, Outbound};
 pub use run::{Paused, Watch};

@@ -118,10 +118,15 @@ mod tests {
         };
         check(999, 999, 99, &[]);
         check(1000, 800, 10, &[]);
-        check(2000, 1700, 11, &[
-            "`monitor.warn.memory` is 10 bytes, and 11 bytes were found",
-            "`monitor.warn.cpu` is 80 %, and 90 % were found",
-        ]);
+        check(
+            2000,
+            1700,
+            11,
+            &[
+                "`monitor.warn.memory` is 10 bytes, and 11 bytes were found",
+                "`monitor.warn.cpu` is 80 %, and 90 % were found",
+            ],
+        );
         check(3000, 2700, 15, &[]);
         check(4000, 2700, 21, &["`monitor.kill.memory` is 20 bytes, and 21 bytes were found"]);
         assert!(Guard::start(start, &Monitor::default(), Duration::ZERO).is_none(), "nothing to watch for");

@@ -299,6 +299,12 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What the cell is short of, where the program says that it raised for that, and the host finds it so.
+    fn short_of(&self, exception: &GuestException) -> Option<(LimitHit, String)> {
+        let says_so = exception.kind == "OSError" && exception.message.contains("No space left on device");
+        self.session.open.as_ref().filter(|_| says_so)?.cell.short_of()
+    }
+
     fn usage(&self) -> Usage {
         let (wall, cells) = self.deadline.as_ref().map(Deadline::used).unwrap_or_default();
         Usage {
@@ -333,6 +339,7 @@ impl<'a> Run<'a> {
             usage,
             chosen: self.session.choice.considered.clone(),
             audit: None,
+            changes: None,
         };
         let (status, reason) = match end {
             End::Done(value) => {
@@ -346,7 +353,9 @@ impl<'a> Run<'a> {
             }
             End::Raised(exception) => {
                 outcome.exception = Some(bounded(exception.clone(), self.session.grant.limits().output.bytes()));
-                (Status::Raised, None)
+                let short = self.short_of(exception).unzip();
+                outcome.limit = short.0;
+                (Status::Raised, short.1)
             }
             End::Limited(hit) => {
                 outcome.limit = Some(*hit);

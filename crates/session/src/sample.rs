@@ -68,8 +68,11 @@ mod tests {
     fn looks_are_due_at_their_interval_and_tell_what_was_used_since() {
         let busy = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&busy);
-        let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0)
-            .holding(|| Held { memory: 7, processes: 2, io: Some(Io { read: 1, written: 2 }) });
+        let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0).holding(|| Held {
+            memory: 7,
+            processes: 2,
+            io: Some(Io { read: 1, written: 2 }),
+        });
         let start = Instant::now();
         let mut sampler = Sampler::start(start, Span::from_secs(1), meter.cpu());
         let mut check = |millis: u64, cpu_ms: u64, want: Option<u32>| {

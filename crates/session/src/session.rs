@@ -14,12 +14,12 @@ use ringfence_egress::Serving;
 use ringfence_policy::{Grant, MountMode};
 use ringfence_tier::{Cell, Differ, Event as CellEvent, Meter, Tier, TierFault, Turn};
 use ringfence_types::{
-    Changes, Command, Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome,
-    SessionId, Source, Status, Strength, TierName,
+    Changes, Command, Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind,
+    Outcome, SessionId, Source, Status, Strength, TierName,
 };
 use tokio::time::Instant;
 
-use crate::changes;
+use crate::changes::{self, Destination};
 use crate::choose::{Candidate, Choice, Reach, Wish, choose};
 use crate::engine::{Engine, scope_of};
 use crate::error::{RunError, SessionError};
@@ -31,6 +31,8 @@ use crate::opening;
 use crate::replay::History;
 use crate::run::{self, Paused, Watch, Work};
 use crate::seal::{self, Bound};
+
+const CLOSED: &str = "closed by the caller";
 
 /// What a session is made with, beside its grant.
 pub(crate) struct Opening {
@@ -105,10 +107,17 @@ pub(crate) struct Chosen {
 }
 
 /// Ends a session from any thread, also while it runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Handle {
     session: SessionId,
     switch: Arc<KillSwitch>,
+    engine: Engine,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl Handle {
@@ -119,6 +128,18 @@ impl Handle {
     /// Ends the session: the run under way gets an outcome `killed`.
     pub fn kill(&self, by: impl Into<Killing>) {
         self.switch.kill(by);
+    }
+    /// Makes the session stand still from now on, also while it runs. Recorded. Blocks for moments.
+    pub fn freeze(&self) -> Result<(), SessionError> {
+        self.stand_still(true)
+    }
+    /// Lets it go on. Recorded.
+    pub fn thaw(&self) -> Result<(), SessionError> {
+        self.stand_still(false)
+    }
+    fn stand_still(&self, still: bool) -> Result<(), SessionError> {
+        let done = self.engine.freeze(&Target::Session(self.session.clone()), still, "the caller")?;
+        done.faults.into_iter().next().map_or(Ok(()), |why| Err(SessionError::Unsupported(why)))
     }
     /// Gives the run under way up and ends the session: the run gets an outcome `cancelled`, with all it did so far.
     pub fn cancel(&self) {
@@ -163,23 +184,18 @@ impl Session {
 
     /// Ends it from elsewhere.
     pub fn handle(&self) -> Handle {
-        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch) }
+        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch), engine: self.engine.clone() }
     }
 
     /// Makes it stand still from now on: its cell uses no processor, and its wall and idle clocks stand. A run waits until
-    /// it is thawed; so does nothing else, and files can't be reached. Recorded.
+    /// it is thawed, and files can't be reached meanwhile. Recorded.
     pub fn freeze(&self) -> Result<(), SessionError> {
-        self.stand_still(true)
+        self.handle().freeze()
     }
 
     /// Lets it go on. Recorded.
     pub fn thaw(&self) -> Result<(), SessionError> {
-        self.stand_still(false)
-    }
-
-    fn stand_still(&self, still: bool) -> Result<(), SessionError> {
-        let done = self.engine.freeze(&Target::Session(self.id().clone()), still, "the caller")?;
-        done.faults.into_iter().next().map_or(Ok(()), |why| Err(SessionError::Unsupported(why)))
+        self.handle().thaw()
     }
 
     /// Runs one snippet. Dropping the future cancels the run and ends the session.
@@ -315,6 +331,18 @@ impl Session {
         };
         self.engine.record(&self.scope, Event::ChangesCollected(changes::record(&changes)))?;
         Ok(changes)
+    }
+
+    /// As [`Session::changes`], with the content of added and changed files written to a folder of the caller's.
+    pub async fn save_changes(&mut self, to: Destination) -> Result<Changes, SessionError> {
+        let mut changes = self.changes().await?;
+        let Some(differ) = self.differ()? else { return Ok(changes) };
+        blocking(move || to.save(&differ, &mut changes).map(|()| changes).map_err(SessionError::Save)).await
+    }
+
+    /// Ends its cell: nothing runs in it any more, and what it changed can still be read.
+    pub fn shut(&mut self) {
+        self.end(Status::Cancelled, None, CLOSED.to_owned());
     }
 
     /// A file that the session added or changed in a copy-on-write mount, whole. Also once the session has ended.
@@ -583,8 +611,7 @@ impl Drop for Session {
         if self.switch.is_killed() {
             self.expire();
         }
-        let reason =
-            self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
+        let reason = self.ended.as_ref().map_or_else(|| CLOSED.to_owned(), |ended| ended.reason.clone());
         // A log that can't be written has failed for good; every later run says so.
         let _ = self.record_end();
         let _ = self.engine.record(&self.scope, Event::SessionClosed(SessionClosed { reason, runs: self.runs }));

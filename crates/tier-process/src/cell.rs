@@ -11,16 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ringfence_tier::{Boxed, Cell, Differ, Enforcement, Freezer, Event, Held, Killer, Meter, TierFault, Turn};
-use ringfence_types::{Command, Io, LimitKind, Stream, TierName};
+use ringfence_tier::{Boxed, Cell, Differ, Enforcement, Event, Freezer, Held, Killer, Meter, TierFault, Turn};
+use ringfence_types::{Command, Io, LimitHit, LimitKind, Stream, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::{Frames, Gone, Process, Refill, Taken, disk_bytes, readable};
 
-use crate::freeze;
 use crate::errand::{Door, Metered, Underway};
 use crate::group::Group;
 use crate::jail::Ready;
-use crate::way_out;
+use crate::{disk, freeze, way_out};
 
 const TIER: TierName = TierName::Process;
 
@@ -123,6 +122,7 @@ impl Inside {
 pub struct Has {
     pub enforcement: Enforcement,
     pub differ: Option<Differ>,
+    pub changes: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -135,6 +135,8 @@ pub struct ProcessCell {
     left: Vec<Output>,
     enforcement: Enforcement,
     differ: Option<Differ>,
+    /// What takes its changes in copy-on-write mounts.
+    changes: Option<Arc<OwnedFd>>,
     /// Until the way out was opened.
     line: Option<OwnedFd>,
     /// The next session is forked when this one is gone.
@@ -145,7 +147,7 @@ impl ProcessCell {
     /// Takes a session that is ready.
     pub fn open(ready: Ready, refill: Refill, setup: &Setup, has: Has) -> Self {
         let Ready { socket, outputs: [out, err], place, interpreter, group, line, changes: _, door } = ready;
-        let Has { enforcement, differ } = has;
+        let Has { enforcement, differ, changes } = has;
         let commands = Mutex::default();
         let (read, written) = <(AtomicU64, AtomicU64)>::default();
         let inside = Inside { place, interpreter, door, group, memory: setup.memory, read, written, commands };
@@ -157,6 +159,7 @@ impl ProcessCell {
             left: Vec::new(),
             enforcement,
             differ,
+            changes,
             line,
             _refill: refill,
         }
@@ -337,6 +340,10 @@ impl Cell for ProcessCell {
     fn killer(&self) -> Killer {
         let inside = Arc::clone(&self.inside);
         Killer::new(move || inside.end())
+    }
+
+    fn short_of(&self) -> Option<(LimitHit, String)> {
+        disk::short_of(self.inside.interpreter.pid(), self.changes.as_ref().map(AsFd::as_fd))
     }
 
     fn freezer(&self) -> Option<Freezer> {

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ringfence_policy::{Grant, MountMode};
 use ringfence_tier::Differ;
@@ -28,7 +29,7 @@ const MOST_DEEP: usize = 64;
 /// What is read at once.
 const PIECE: usize = 64 << 10;
 
-const TMPFS_MAGIC: i64 = 0x0102_1994;
+pub const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Which folders of the session hide the host's, with all in it.
 const OPAQUE: &str = "user.overlay.opaque";
 
@@ -41,14 +42,14 @@ const FILE: OFlags =
 const FOLDER: OFlags = FILE.union(OFlags::DIRECTORY);
 
 /// Reads what the session under this grant changes; `held` is the root of the file system that takes it.
-pub fn differ(grant: &Grant, held: OwnedFd, bytes: u64) -> io::Result<Differ> {
+pub fn differ(grant: &Grant, held: Arc<OwnedFd>, bytes: u64) -> io::Result<Differ> {
     if fstatfs(&held)?.f_type != TMPFS_MAGIC {
         return Err(io::Error::other("the changes of a session are not where they belong"));
     }
     let cow = grant.mounts().iter().filter(|mount| mount.mode == MountMode::Cow);
     let mounts = cow.map(|mount| Seen { host: mount.host.clone().into(), at: mount.at.to_string() }).collect();
-    let upper = std::sync::Arc::new(Upper { held, mounts, bytes });
-    let files = std::sync::Arc::clone(&upper);
+    let upper = Arc::new(Upper { held, mounts, bytes });
+    let files = Arc::clone(&upper);
     Ok(Differ::new(move || upper.changes(), move |path| files.file(path)))
 }
 
@@ -62,7 +63,7 @@ struct Seen {
 /// What takes a session's changes. What is in it stays as long as this is held.
 #[derive(Debug)]
 struct Upper {
-    held: OwnedFd,
+    held: Arc<OwnedFd>,
     mounts: Vec<Seen>,
     /// What it can hold, so that no more is read of it.
     bytes: u64,
@@ -74,7 +75,8 @@ impl Upper {
         let mut walk = Walk { found, names: MOST_NAMES, bytes: self.bytes };
         for (number, mount) in self.mounts.iter().enumerate() {
             let upper = self.upper(number)?;
-            let lower = rustix::fs::open(&mount.host, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            let lower =
+                rustix::fs::open(&mount.host, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
             let lower = lower.and_then(|lower| open(lower.as_fd(), ".", FOLDER)).ok();
             let pair = Pair { upper: upper.as_fd(), lower: lower.as_ref().map(AsFd::as_fd), hidden: false };
             walk.folder(pair, &mount.at, 0);
@@ -96,14 +98,18 @@ impl Upper {
         });
         let (number, below) = found.ok_or_else(missing)?;
         let upper = self.upper(number).map_err(|_| missing())?;
-        let opened = match open(upper.as_fd(), below, FILE) {
-            Ok(opened) => File::from(opened),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO) => return Err(missing()),
-            Err(_) => return Err(FileFault::Denied(path.to_string())),
-        };
-        match fstat(&opened).map(|about| (FileType::from_raw_mode(about.st_mode), about.st_nlink)) {
-            Ok((FileType::RegularFile, 1)) => Ok(opened),
-            Ok((FileType::Directory, _)) => Err(FileFault::IsFolder(path.to_string())),
+        let denied = |_| FileFault::Denied(path.to_string());
+        // Looked at before it is opened: what was removed is a device there, and a device is not opened.
+        match open(upper.as_fd(), below, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC) {
+            Ok(there) if kind(&there).is_ok_and(|(kind, _)| kind == FileType::CharacterDevice) => return Err(missing()),
+            Ok(_) => {}
+            Err(Errno::NOENT | Errno::NOTDIR) => return Err(missing()),
+            Err(error) => return Err(denied(error)),
+        }
+        let opened = open(upper.as_fd(), below, FILE).map_err(denied)?;
+        match kind(&opened).map_err(denied)? {
+            (FileType::RegularFile, 1) => Ok(opened.into()),
+            (FileType::Directory, _) => Err(FileFault::IsFolder(path.to_string())),
             _ => Err(FileFault::Denied(path.to_string())),
         }
     }
@@ -273,6 +279,11 @@ impl Walk {
         }
         names
     }
+}
+
+/// What it is, and how many names it has.
+fn kind(opened: &OwnedFd) -> rustix::io::Result<(FileType, u64)> {
+    fstat(opened).map(|about| (FileType::from_raw_mode(about.st_mode), about.st_nlink))
 }
 
 fn about(folder: BorrowedFd<'_>, name: &str) -> Option<Stat> {

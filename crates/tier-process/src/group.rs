@@ -90,7 +90,14 @@ impl Groups {
         let Some(kind) = &self.kind else { return Ok(None) };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{:p}-{number}", std::process::id(), Arc::as_ptr(&self.made));
-        let mut group = Group { memory: PathBuf::new(), time: None, peak: None, folders: Vec::new(), together: false, freezer: Mutex::default() };
+        let mut group = Group {
+            memory: PathBuf::new(),
+            time: None,
+            peak: None,
+            folders: Vec::new(),
+            together: false,
+            freezer: Mutex::default(),
+        };
         match kind {
             Kind::Apart { memory, processes, time } => {
                 group.memory = group.add_folder(memory.join(&name))?;
@@ -184,8 +191,13 @@ impl Group {
         until(|| {
             let inside: BTreeSet<i32> = pids(&folder).into_iter().collect();
             let outside = self.processes().into_iter().filter(|pid| !inside.contains(pid));
-            let moved = outside.map(|pid| std::fs::write(folder.join("cgroup.procs"), pid.to_string())).count();
-            moved == 0 && holds(&folder.join("freezer.state"), "FROZEN")
+            let mut all_inside = true;
+            for pid in outside {
+                all_inside = false;
+                // One that is gone by now need not be moved.
+                let _ = std::fs::write(folder.join("cgroup.procs"), pid.to_string());
+            }
+            all_inside && holds(&folder.join("freezer.state"), "FROZEN")
         })
     }
 
@@ -200,7 +212,8 @@ impl Group {
 
     /// Ends every process of a group that stands still: what stands could not end by itself.
     pub fn end_frozen(&self) {
-        let is_frozen = self.freezer().is_some() || (self.together && holds(&self.memory.join("cgroup.events"), "frozen 1"));
+        let is_frozen =
+            self.freezer().is_some() || (self.together && holds(&self.memory.join("cgroup.events"), "frozen 1"));
         if !is_frozen {
             return;
         }
@@ -295,7 +308,9 @@ fn whole(file: &File) -> Option<String> {
 /// The sum over all disks: `8:0 rbytes=1 wbytes=2 rios=1 …` each.
 fn io_of(text: &str) -> Io {
     let sum = |name: &str| {
-        text.split_whitespace().filter_map(|word| word.strip_prefix(name)?.parse::<u64>().ok()).fold(0, u64::saturating_add)
+        text.split_whitespace()
+            .filter_map(|word| word.strip_prefix(name)?.parse::<u64>().ok())
+            .fold(0, u64::saturating_add)
     };
     Io { read: sum("rbytes="), written: sum("wbytes=") }
 }

@@ -5,6 +5,7 @@
 
 mod cell;
 mod changes;
+mod disk;
 mod errand;
 mod freeze;
 mod group;
@@ -186,11 +187,12 @@ impl Tier for ProcessTier {
                 workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
                 functions: grant.functions().to_vec(),
             };
-            let held = ready.changes.take();
-            let differ = held.map(|held| changes::differ(grant, held, plan::scratch(grant))).transpose();
+            let changes = ready.changes.take().map(Arc::new);
+            let differ = changes.clone().map(|held| changes::differ(grant, held, plan::scratch(grant))).transpose();
             let has = Has {
                 enforcement: probe::enforcement(ready.group.is_some()),
                 differ: differ.map_err(cannot_open)?,
+                changes,
             };
             Ok(Box::new(ProcessCell::open(ready, refill, &setup, has)) as Box<dyn Cell>)
         })

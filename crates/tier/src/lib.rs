@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use ringfence_policy::Grant;
 use ringfence_types::{
-    Call, CallId, Changes, Command, Engine, FileFault, FileOp, FileReply, GuestError, GuestException, GuestPath,
-    Io, LimitKind, MimeBundle, Source, Stream, TierName, Value,
+    Call, CallId, Changes, Command, Engine, FileFault, FileOp, FileReply, GuestError, GuestException, GuestPath, Io,
+    LimitHit, LimitKind, MimeBundle, Source, Stream, TierName, Value,
 };
 
 pub use capability::{Capabilities, EngineInfo, InnerLimit, Probe};
@@ -93,6 +93,12 @@ pub trait Cell: Send {
     /// Reads what the cell changes in the copy-on-write mounts of its grant; `None` where it has none. Asked of tiers that
     /// have [`Capabilities::mounts_cow`].
     fn differ(&self) -> Option<Differ> {
+        None
+    }
+
+    /// A limit that the cell has reached now and that its programs learn of by an exception, such as a full disk; and
+    /// what is full, in one line. Found by the host.
+    fn short_of(&self) -> Option<(LimitHit, String)> {
         None
     }
 

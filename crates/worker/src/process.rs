@@ -89,7 +89,9 @@ impl Process {
     pub fn stop(&self) -> io::Result<()> {
         pidfd_send_signal(&self.handle, Signal::STOP)?;
         let start = Instant::now();
-        while self.status(|status| field_of(status, "State:").is_some_and(|state| !state.starts_with(['T', 'Z']))) == Some(true) {
+        while self.status(|status| field_of(status, "State:").is_some_and(|state| !state.starts_with(['T', 'Z'])))
+            == Some(true)
+        {
             if start.elapsed() > PATIENCE {
                 return Err(io::ErrorKind::TimedOut.into());
             }

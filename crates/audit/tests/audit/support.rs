@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ringfence_audit::event::*;
 use ringfence_audit::{Entry, Event, FixedClock, Keypair, Log, LogOptions, MemorySink, Report, Scope};
 use ringfence_types::{
-    Considered, LimitHit, LimitKind, Limits, RunId, SessionId, Source, Status, Strength, Tenant, TierName, Usage,
+    Considered, Io, LimitHit, LimitKind, Limits, Measure, MonitorAction, RunId, SessionId, Source, Status, Strength,
+    Tenant, TierName, Usage,
 };
 use serde_json::json;
 
@@ -82,7 +83,12 @@ pub fn events() -> Vec<Event> {
             }],
         }),
         Event::RunStarted(RunStarted::of(&Source::new("6*7"))),
-        Event::Sampled(Sampled { cpu_percent: 99, memory: 1 << 20, processes: 2, io: Some(Io { read: 1, written: 2 }) }),
+        Event::Sampled(Sampled {
+            cpu_percent: 99,
+            memory: 1 << 20,
+            processes: 2,
+            io: Some(Io { read: 1, written: 2 }),
+        }),
         Event::ThresholdCrossed(ThresholdCrossed {
             action: MonitorAction::Warn,
             measure: Measure::Memory,

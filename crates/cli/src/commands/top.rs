@@ -176,7 +176,8 @@ impl View {
 
     fn table(&self) -> String {
         // What is looked at first comes first: a narrow terminal cuts the ids.
-        let heads = ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "IO", "NOTE", "TENANT", "SESSION", "RUN", "CALLS"];
+        let heads =
+            ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "IO", "NOTE", "TENANT", "SESSION", "RUN", "CALLS"];
         table(&heads, self.rows.iter().map(Row::cells).collect())
     }
 

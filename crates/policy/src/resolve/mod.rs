@@ -14,7 +14,8 @@ use serde::Deserialize;
 
 use crate::error::{PolicyError, PolicyErrorKind};
 use crate::file::{
-    AnomalyFile, At, AuditFile, IsolationFile, LimitsFile, MonitorFile, PolicyFile, PythonFile, ThresholdsFile, TypesFile,
+    AnomalyFile, At, AuditFile, IsolationFile, LimitsFile, MonitorFile, PolicyFile, PythonFile, ThresholdsFile,
+    TypesFile,
 };
 use crate::grant::redaction;
 use crate::policy::{Policy, unreachable_floor, zero_limits};
