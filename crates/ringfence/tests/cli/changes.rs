@@ -16,23 +16,26 @@ fn home() -> Home {
 
 const CODE: &str = "open('/data/a', 'w').write('new'); open('/data/b', 'w').write('b')";
 
+fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "-q", "--policy", "policy.toml", "-c", CODE], more].concat()
+}
+
 #[test]
 fn what_a_program_changed_is_kept_and_told() {
     let home = home();
-    let run = |more: &[&str]| [&["run", "-q", "--policy", "policy.toml", "-c", CODE], more].concat();
     let note = "note: changed in copy-on-write mounts: 1 added, 1 changed, 0 removed; kept in `out`\n";
-    home.check(&run(&["--changes", "out"]), (0, "", note));
+    home.check(&arguments(&["--changes", "out"]), (0, "", note));
     let read = |name: &str| std::fs::read_to_string(home.work(name)).expect("it is there");
     assert_eq!(
         (read("out/files/data/a"), read("out/files/data/b"), read("data/a")),
         ("new".into(), "b".into(), "a".into())
     );
     let taken = "ringfence: `out` is not empty; name a new or an empty folder for the changes\n";
-    home.check(&run(&["--changes", "out"]), (2, "", taken));
+    home.check(&arguments(&["--changes", "out"]), (2, "", taken));
     let note =
         "note: changed in copy-on-write mounts: 1 added, 1 changed, 0 removed; not kept; `--changes DIR` keeps it\n";
-    home.check(&run(&[]), (0, "", note));
-    let outcome: Json = serde_json::from_str(&home.say(&run(&["--json"]), "").stdout).expect("JSON");
+    home.check(&arguments(&[]), (0, "", note));
+    let outcome: Json = serde_json::from_str(&home.say(&arguments(&["--json"]), "").stdout).expect("JSON");
     let row = |change: &Json| json!([change["kind"], change["path"], change["size"], change["folder"]]);
     let rows: Vec<Json> = outcome["changes"]["changes"].as_array().expect("a list").iter().map(row).collect();
     assert_eq!(rows, [json!(["changed", "/data/a", 3, false]), json!(["added", "/data/b", 1, false])]);
@@ -45,9 +48,9 @@ fn what_a_program_changed_is_kept_and_told() {
 #[test]
 fn a_command_changes_files_too() {
     let home = home();
-    let arguments = ["exec", "--policy", "policy.toml", "--changes", "out", "--", "rm", "/data/a"];
+    let exec = ["exec", "--policy", "policy.toml", "--changes", "out", "--", "rm", "/data/a"];
     let note = "note: changed in copy-on-write mounts: 0 added, 0 changed, 1 removed; kept in `out`\n";
-    home.check(&arguments, (0, "", note));
+    home.check(&exec, (0, "", note));
     assert!(home.work("data/a").exists());
 }
 
