@@ -22,7 +22,7 @@ from .errors import (
     TierUnavailable,
     Unsupported,
 )
-from .files import AsyncFiles, FileEntry, Files
+from .files import AsyncFiles, Change, Changes, FileEntry, Files, Skipped
 from .functions import declare, sandbox_export
 from .policy import Policy
 from .result import (
@@ -47,6 +47,8 @@ __all__ = [
     "AuditSpan",
     "BinaryNotFound",
     "Cancelled",
+    "Change",
+    "Changes",
     "CommandFailed",
     "Considered",
     "Crashed",
@@ -70,6 +72,7 @@ __all__ = [
     "RunError",
     "Sandbox",
     "SessionClosed",
+    "Skipped",
     "SnapshotRefused",
     "TierUnavailable",
     "TraceFrame",

@@ -25,6 +25,7 @@ from .options import (
     LimitLike,
     OnOutput,
     OnShown,
+    OnThreshold,
     Options,
     SandboxOptions,
     exec_params,
@@ -69,10 +70,22 @@ class AsyncSandbox:
         approve: Approve | None = None,
         on_output: OnOutput | None = None,
         on_shown: OnShown | None = None,
+        on_threshold: OnThreshold | None = None,
     ) -> None:
         self._begin(
             Options(
-                policy, exports, tier, engine, limits, tenant, binary, address, approve, on_output, on_shown
+                policy,
+                exports,
+                tier,
+                engine,
+                limits,
+                tenant,
+                binary,
+                address,
+                approve,
+                on_output,
+                on_shown,
+                on_threshold,
             )
         )
 
@@ -176,6 +189,17 @@ class AsyncSandbox:
         connection, _ = await self._opened()
         sessions = read_sessions(await self._request("fork", {"count": count}), count)
         return [self._adopt(self._options, connection, session) for session in sessions]
+
+    async def freeze(self) -> None:
+        """Makes the session stand still, also while another task runs in it, until `thaw`.
+
+        It uses no processor, and its wall and idle clocks stand; its lifetime goes on.
+        """
+        await self._request("freeze", {})
+
+    async def thaw(self) -> None:
+        """Lets the session go on."""
+        await self._request("thaw", {})
 
     async def cancel(self) -> None:
         """Ends the run that another task awaits; it gets a result with status `cancelled`."""

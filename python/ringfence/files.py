@@ -1,4 +1,4 @@
-"""The files of a session: put, get, list, remove.
+"""The files of a session: put, get, list, remove, and what it changed in copy-on-write mounts.
 
 Answers to: users, as `box.files`.
 Must not: touch a file of the host's other than one that the caller named.
@@ -30,6 +30,41 @@ class FileEntry:
     folder: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One path that a session made other than it is on the host.
+
+    `kind` is `added`, `changed` or `removed`. Folders, and what was removed, have no hash; what was in
+    a folder that was removed is not listed.
+    """
+
+    path: str
+    kind: str
+    folder: bool
+    size: int
+    sha256: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Skipped:
+    """Something that is not collected, and why: a link, a socket, what is too large or too deep."""
+
+    path: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """The difference between the host's folders and what a session made of them, in copy-on-write mounts.
+
+    Not `complete`: there was more than is collected.
+    """
+
+    changes: tuple[Change, ...]
+    skipped: tuple[Skipped, ...]
+    complete: bool
+
+
 class Files:
     """Files of a sandbox. Paths are the guest's; relative ones are under `/workspace`."""
 
@@ -51,6 +86,18 @@ class Files:
     def remove(self, path: str) -> None:
         """Removes a file, or a folder and all in it."""
         self._request("remove", {"path": path})
+
+    def changes(self, to: str | os.PathLike[str] | None = None) -> Changes:
+        """What differs from the host's folders in copy-on-write mounts; also once the session has ended.
+
+        With `to`, a new or an empty folder of the host's, added and changed files are written to `to/files`
+        and the list to `to/changes.json`.
+        """
+        return read_changes(self._request("changes", _folder(to)))
+
+    def changed(self, path: str, to: os.PathLike[str] | None = None) -> bytes:
+        """A file that the session added or changed in a copy-on-write mount, as `get`."""
+        return _save(read_bytes(self._request("changed", {"path": path}), "content"), to)
 
 
 class AsyncFiles:
@@ -75,6 +122,18 @@ class AsyncFiles:
         """Removes a file, or a folder and all in it."""
         await self._request("remove", {"path": path})
 
+    async def changes(self, to: str | os.PathLike[str] | None = None) -> Changes:
+        """What differs from the host's folders in copy-on-write mounts; also once the session has ended.
+
+        With `to`, a new or an empty folder of the host's, added and changed files are written to `to/files`
+        and the list to `to/changes.json`.
+        """
+        return read_changes(await self._request("changes", _folder(to)))
+
+    async def changed(self, path: str, to: os.PathLike[str] | None = None) -> bytes:
+        """A file that the session added or changed in a copy-on-write mount, as `get`."""
+        return _save(read_bytes(await self._request("changed", {"path": path}), "content"), to)
+
 
 def _save(content: bytes, to: os.PathLike[str] | None) -> bytes:
     if to is not None:
@@ -90,3 +149,30 @@ def _entries(result: dict[str, Any]) -> builtins.list[FileEntry]:
         ]
     except (KeyError, TypeError, ValueError):
         raise ProtocolError("the engine sent a listing that can't be read") from None
+
+
+def _folder(to: str | os.PathLike[str] | None) -> dict[str, Any]:
+    return {} if to is None else {"folder": str(Path(to).absolute())}
+
+
+def read_changes(result: dict[str, Any]) -> Changes:
+    """The changes as they came; `ProtocolError` where they are none."""
+    try:
+        return Changes(
+            tuple(_change(row) for row in result["changes"]),
+            tuple(Skipped(str(row["path"]), str(row["why"])) for row in result["skipped"]),
+            bool(result["complete"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError("the engine sent changes that can't be read") from None
+
+
+def _change(row: dict[str, Any]) -> Change:
+    sha256 = row["sha256"]
+    return Change(
+        str(row["path"]),
+        str(row["kind"]),
+        bool(row["folder"]),
+        int(row["size"]),
+        None if sha256 is None else str(sha256),
+    )

@@ -28,6 +28,7 @@ LimitLike = str | int | bool | datetime.timedelta
 Approve = Callable[[str, dict[str, Any]], Any]
 OnOutput = Callable[[str, str], Any]
 OnShown = Callable[[dict[str, bytes]], Any]
+OnThreshold = Callable[[str, str, int, int], Any]
 
 
 class SandboxOptions(TypedDict, total=False):
@@ -43,6 +44,7 @@ class SandboxOptions(TypedDict, total=False):
     approve: Approve | None
     on_output: OnOutput | None
     on_shown: OnShown | None
+    on_threshold: OnThreshold | None
 
 
 @dataclasses.dataclass
@@ -60,6 +62,7 @@ class Options:
     approve: Approve | None = None
     on_output: OnOutput | None = None
     on_shown: OnShown | None = None
+    on_threshold: OnThreshold | None = None
     functions: dict[str, HostFunction] = dataclasses.field(init=False)
 
     def __post_init__(self, exports: Iterable[Callable[..., Any]]) -> None:
@@ -77,6 +80,7 @@ class Options:
             "approvals": self.approve is not None,
             "output": self.on_output is not None,
             "shown": self.on_shown is not None,
+            "thresholds": self.on_threshold is not None,
         }
 
     def event(self, frame: Frame) -> None:
@@ -85,6 +89,20 @@ class Options:
             self.on_output(str(frame.get("stream")), str(frame.get("text", "")))
         elif frame["event"] == "shown" and self.on_shown is not None:
             self.on_shown(_bundle(frame.get("bundle")))
+        elif frame["event"] == "threshold" and self.on_threshold is not None:
+            self.on_threshold(*_threshold(frame))
+
+
+def _threshold(frame: Frame) -> tuple[str, str, int, int]:
+    try:
+        return (
+            str(frame["action"]),
+            str(frame["measure"]),
+            int(frame["threshold"]),
+            int(frame["reached"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError("the engine sent a threshold that can't be read") from None
 
 
 def _limit(name: str, limit: LimitLike) -> str | int | bool:

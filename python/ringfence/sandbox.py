@@ -26,6 +26,7 @@ from .options import (
     LimitLike,
     OnOutput,
     OnShown,
+    OnThreshold,
     Options,
     SandboxOptions,
     exec_params,
@@ -71,9 +72,21 @@ class Sandbox:
         approve: Approve | None = None,
         on_output: OnOutput | None = None,
         on_shown: OnShown | None = None,
+        on_threshold: OnThreshold | None = None,
     ) -> None:
         options = Options(
-            policy, exports, tier, engine, limits, tenant, binary, address, approve, on_output, on_shown
+            policy,
+            exports,
+            tier,
+            engine,
+            limits,
+            tenant,
+            binary,
+            address,
+            approve,
+            on_output,
+            on_shown,
+            on_threshold,
         )
         connection = connect(binary, address)
         result = connection.request("open", options.open_params())
@@ -157,6 +170,17 @@ class Sandbox:
         """Sandboxes that start from where this one is, each on its own from then on."""
         sessions = read_sessions(self._request("fork", {"count": count}), count)
         return [self._adopt(self._options, self._connection, session) for session in sessions]
+
+    def freeze(self) -> None:
+        """Makes the session stand still, also while another thread runs in it, until `thaw`.
+
+        It uses no processor, and its wall and idle clocks stand; its lifetime goes on.
+        """
+        self._request("freeze", {})
+
+    def thaw(self) -> None:
+        """Lets the session go on."""
+        self._request("thaw", {})
 
     def cancel(self) -> None:
         """Ends the run that another thread waits for; it gets a result with status `cancelled`."""

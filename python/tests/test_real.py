@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import datetime
 import decimal
+import hashlib
 import os
 import re
 import threading
@@ -21,7 +22,7 @@ from typing import Any
 import pytest
 
 import ringfence
-from ringfence import AsyncSandbox, Policy, PublicError, Sandbox, engines, run_code, sandbox_export
+from ringfence import AsyncSandbox, Denied, Policy, PublicError, Sandbox, engines, run_code, sandbox_export
 
 BINARY = os.environ.get("RINGFENCE_BIN")
 pytestmark = pytest.mark.skipif(BINARY is None, reason="not run: RINGFENCE_BIN names no engine")
@@ -232,6 +233,53 @@ def test_commands_share_the_session() -> None:
     with Sandbox() as box:
         assert box.run("1+1").tier == "embedded"
         assert box.exec(["true"]).status == "unsupported"
+
+
+def cow(folder: Path, more: str = "") -> Policy:
+    mount = f'{{ host = "{folder}", at = "/data", mode = "cow" }}'
+    return Policy(f'version = 1\n[isolation]\ntiers = ["process"]\n{more}[filesystem]\nmounts = [{mount}]\n')
+
+
+def test_the_difference_of_a_copy_on_write_mount(tmp_path: Path) -> None:
+    data, kept = tmp_path / "data", tmp_path / "kept"
+    data.mkdir()
+    (data / "a").write_text("a")
+    (data / "b").write_text("b")
+    with Sandbox(cow(data)) as box:
+        box.run(
+            "import os; open('/data/a', 'w').write('new'); os.remove('/data/b'); os.mkdir('/data/c')",
+            check=True,
+        )
+        changes = box.files.changes(to=kept)
+        rows = [(change.kind, change.path, change.folder, change.size) for change in changes.changes]
+        want = [
+            ("changed", "/data/a", False, 3),
+            ("removed", "/data/b", False, 0),
+            ("added", "/data/c", True, 0),
+        ]
+        assert (rows, changes.skipped, changes.complete) == (want, (), True)
+        content = box.files.changed("/data/a")
+        assert (content, changes.changes[0].sha256) == (b"new", hashlib.sha256(b"new").hexdigest())
+        assert (kept / "files/data/a").read_bytes() == b"new" and (kept / "changes.json").exists()
+    assert {path.name: path.read_text() for path in data.iterdir()} == {"a": "a", "b": "b"}
+
+
+def test_a_frozen_session_waits_and_thresholds_are_told(tmp_path: Path) -> None:
+    crossed: list[tuple[str, str, int]] = []
+
+    def told(action: str, measure: str, threshold: int, reached: int) -> None:
+        crossed.append((action, measure, threshold))
+        assert reached > threshold
+
+    limits = '[monitor]\nevery = "10ms"\n[monitor.warn]\nmemory = "1B"\n[limits]\nidle = "1h"\n'
+    with Sandbox(cow(tmp_path, limits), on_threshold=told) as box:
+        box.run("import time\nend = time.time() + 0.2\nwhile time.time() < end: pass", check=True)
+        box.freeze()
+        with pytest.raises(Denied, match="the session is frozen; thaw it first"):
+            box.files.list("/tmp")
+        box.thaw()
+        assert box.files.list("/data") == []
+    assert crossed == [("warn", "memory", 1)]
 
 
 def test_commands_await_too() -> None:

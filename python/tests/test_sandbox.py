@@ -61,6 +61,7 @@ def test_what_open_is_told() -> None:
         "approvals": False,
         "output": False,
         "shown": False,
+        "thresholds": False,
     }
 
 

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ringfence_types::json::to_json;
 use ringfence_types::{
-    AuditSpan, Considered, Dropped, GuestException, LimitHit, MimeBundle, Outcome, RunId, SessionId, Status, Strength,
-    TierName, Usage,
+    AuditSpan, Changes, Considered, Dropped, GuestException, LimitHit, MimeBundle, Outcome, RunId, SessionId, Status,
+    Strength, TierName, Usage,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -55,6 +55,9 @@ pub struct OutcomeView<'a> {
     pub chosen: &'a [Considered],
     /// Where it stands in the audit log.
     pub audit: Option<AuditSpan>,
+    /// What the session changed in copy-on-write mounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<&'a Changes>,
 }
 
 impl<'a> OutcomeView<'a> {
@@ -79,6 +82,7 @@ impl<'a> OutcomeView<'a> {
             usage: outcome.usage,
             chosen: &outcome.chosen,
             audit: outcome.audit,
+            changes: outcome.changes.as_ref(),
         }
     }
 }

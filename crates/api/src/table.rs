@@ -106,16 +106,18 @@ impl Code {
     /// The code of a session's error.
     pub fn of_session(error: &SessionError) -> Self {
         match error {
-            SessionError::Denied(_) | SessionError::Held(_) => Self::Denied,
-            SessionError::Schema(_) | SessionError::File(_) | SessionError::Mount(_) | SessionError::Network(_) => {
-                Self::BadRequest
-            }
+            SessionError::Denied(_) | SessionError::Held(_) | SessionError::Frozen => Self::Denied,
+            SessionError::Schema(_)
+            | SessionError::File(_)
+            | SessionError::Mount(_)
+            | SessionError::Network(_)
+            | SessionError::Save(_) => Self::BadRequest,
             SessionError::Audit(_) => Self::AuditFailed,
             SessionError::Snapshot(_) => Self::SnapshotRefused,
             SessionError::Unsupported(_) | SessionError::Environment(_) => Self::Unsupported,
             SessionError::Tier(fault) => Self::of_tier(fault),
             SessionError::Ended(_) => Self::NoSession,
-            SessionError::Random(_) => Self::Internal,
+            SessionError::Random(_) | SessionError::Changes(_) => Self::Internal,
         }
     }
 

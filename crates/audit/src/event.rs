@@ -5,7 +5,8 @@
 //! allowance or a denial follows from the event itself, so that a record can't contradict itself.
 
 use ringfence_types::{
-    Considered, EnvironmentName, LimitHit, Limits, RunId, SessionId, Status, Strength, Tenant, TierName, Usage,
+    Considered, EnvironmentName, Io, LimitHit, Limits, Measure, MonitorAction, RunId, SessionId, Status, Strength,
+    Tenant, TierName, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -117,6 +118,10 @@ pub enum Event {
     FileRead(FileAccess),
     /// The guest wrote or removed a file of the host's.
     FileWritten(FileAccess),
+    /// What a session changed in copy-on-write mounts was looked at.
+    ChangesCollected(ChangesCollected),
+    /// A running cell uses more than a threshold of its policy's.
+    ThresholdCrossed(ThresholdCrossed),
     /// A limit struck.
     LimitStruck(LimitHit),
     /// A session was written to bytes.
@@ -125,6 +130,10 @@ pub enum Event {
     SnapshotRestored(Snapshot),
     /// A run or session was ended from outside.
     Killed(Killed),
+    /// A session stands still from now on.
+    SessionFrozen(Killed),
+    /// A session that stood still goes on.
+    SessionThawed(Killed),
     /// A kill switch was set and stays set.
     HoldSet(Hold),
     /// A kill switch was released.
@@ -159,10 +168,14 @@ impl Event {
             Self::ConnectionEnded(_) => "connection_ended",
             Self::FileRead(_) => "file_read",
             Self::FileWritten(_) => "file_written",
+            Self::ChangesCollected(_) => "changes_collected",
+            Self::ThresholdCrossed(_) => "threshold_crossed",
             Self::LimitStruck(_) => "limit_struck",
             Self::SnapshotTaken(_) => "snapshot_taken",
             Self::SnapshotRestored(_) => "snapshot_restored",
             Self::Killed(_) => "killed",
+            Self::SessionFrozen(_) => "session_frozen",
+            Self::SessionThawed(_) => "session_thawed",
             Self::HoldSet(_) => "hold_set",
             Self::HoldReleased(_) => "hold_released",
             Self::RunClosed(_) => "run_closed",
@@ -188,10 +201,14 @@ impl Event {
             | Self::CallAnswered(_)
             | Self::ApprovalAsked(_)
             | Self::ConnectionEnded(_)
+            | Self::ChangesCollected(_)
+            | Self::ThresholdCrossed(_)
             | Self::LimitStruck(_)
             | Self::SnapshotTaken(_)
             | Self::SnapshotRestored(_)
             | Self::Killed(_)
+            | Self::SessionFrozen(_)
+            | Self::SessionThawed(_)
             | Self::HoldSet(_)
             | Self::HoldReleased(_)
             | Self::RunClosed(_)
@@ -220,9 +237,13 @@ impl Event {
             Self::ConnectionDenied(detail) => serde_json::to_value(detail),
             Self::ConnectionEnded(detail) => serde_json::to_value(detail),
             Self::FileRead(detail) | Self::FileWritten(detail) => serde_json::to_value(detail),
+            Self::ChangesCollected(detail) => serde_json::to_value(detail),
+            Self::ThresholdCrossed(detail) => serde_json::to_value(detail),
             Self::LimitStruck(detail) => serde_json::to_value(detail),
             Self::SnapshotTaken(detail) | Self::SnapshotRestored(detail) => serde_json::to_value(detail),
-            Self::Killed(detail) => serde_json::to_value(detail),
+            Self::Killed(detail) | Self::SessionFrozen(detail) | Self::SessionThawed(detail) => {
+                serde_json::to_value(detail)
+            }
             Self::HoldSet(detail) | Self::HoldReleased(detail) => serde_json::to_value(detail),
             Self::RunClosed(detail) => serde_json::to_value(detail),
             Self::SessionClosed(detail) => serde_json::to_value(detail),
@@ -406,6 +427,41 @@ pub struct Sampled {
     pub memory: u64,
     /// Processes now.
     pub processes: u32,
+    /// Bytes that it read from and wrote to disks since its cell was opened; absent where that can't be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<Io>,
+}
+
+/// A running cell uses more than a threshold of its policy's, `monitor.ACTION.MEASURE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThresholdCrossed {
+    /// What is done about it.
+    pub action: MonitorAction,
+    /// Of what it uses too much.
+    pub measure: Measure,
+    /// The threshold: bytes, percent of one processor, or processes.
+    pub threshold: u64,
+    /// What was found.
+    pub reached: u64,
+}
+
+/// What a session changed in copy-on-write mounts, in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangesCollected {
+    /// Paths that the host does not have.
+    pub added: u64,
+    /// Files with another content than the host's.
+    pub changed: u64,
+    /// Paths of the host's that are gone.
+    pub removed: u64,
+    /// What is not collected.
+    pub skipped: u64,
+    /// Bytes of the added and changed files.
+    pub bytes: u64,
+    /// Whether everything was looked at.
+    pub complete: bool,
+    /// SHA-256 of the list as JSON.
+    pub sha256: String,
 }
 
 /// A host-function call may go ahead.

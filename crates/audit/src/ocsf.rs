@@ -52,7 +52,7 @@ const MEDIUM: u64 = 3;
 const OTHER: u64 = 99;
 
 /// Every event with its class. Activity 99 is the schema's `Other`, named here.
-const CLASSES: [Class; 27] = [
+const CLASSES: [Class; 31] = [
     class("log_opened", EVENT_LOG, (6, "Start"), INFORMATIONAL),
     class("granted", AUTHORIZE, (1, "Assign Privileges"), INFORMATIONAL),
     class("grant_denied", AUTHORIZE, (1, "Assign Privileges"), MEDIUM),
@@ -70,10 +70,14 @@ const CLASSES: [Class; 27] = [
     class("connection_ended", NETWORK, (2, "Close"), INFORMATIONAL),
     class("file_read", FILE, (2, "Read"), INFORMATIONAL),
     class("file_written", FILE, (3, "Update"), INFORMATIONAL),
+    class("changes_collected", FILE, (2, "Read"), INFORMATIONAL),
+    class("threshold_crossed", FINDING, (1, "Create"), MEDIUM),
     class("limit_struck", FINDING, (1, "Create"), MEDIUM),
     class("snapshot_taken", ENTITY, (1, "Create"), INFORMATIONAL),
     class("snapshot_restored", ENTITY, (2, "Read"), INFORMATIONAL),
     class("killed", PROCESS, (2, "Terminate"), MEDIUM),
+    class("session_frozen", PROCESS, (OTHER, "Freeze"), MEDIUM),
+    class("session_thawed", PROCESS, (OTHER, "Thaw"), INFORMATIONAL),
     class("hold_set", ENTITY, (1, "Create"), MEDIUM),
     class("hold_released", ENTITY, (4, "Delete"), INFORMATIONAL),
     class("sampled", PROCESS, (OTHER, "Sample"), INFORMATIONAL),
@@ -211,7 +215,10 @@ fn particulars(record: &Record, class: &Class) -> Vec<(&'static str, Json)> {
         PROCESS => vec![("process", process(record))],
         EVENT_LOG => vec![("log_name", json!("audit")), ("log_provider", json!("ringfence"))],
         FINDING => {
-            let title = format!("limit {} struck", text("kind"));
+            let title = match record.event.as_str() {
+                "threshold_crossed" => format!("threshold on {} crossed", text("measure")),
+                _ => format!("limit {} struck", text("kind")),
+            };
             vec![("finding_info", json!({"uid": record.hash, "title": title, "desc": render(record)}))]
         }
         AUTHORIZE => {

@@ -56,6 +56,11 @@ pub enum Command {
     /// End sessions in every Ringfence process of this user, at once
     #[command(after_help = KILL_EXAMPLES)]
     Kill(KillArgs),
+    /// Make sessions stand still: no processor time, wall and idle clocks stopped, until `thaw`
+    #[command(after_help = FREEZE_EXAMPLES)]
+    Freeze(FreezeArgs),
+    /// Let sessions go on that `freeze` made stand still
+    Thaw(FreezeArgs),
     /// Release kill switches that `kill --hold` set
     Resume(ResumeArgs),
     /// List the kill switches that are set
@@ -123,6 +128,14 @@ Examples:
   ringfence kill run_0123…          one run (see `ringfence ps`)
   ringfence kill --all --hold       everything, and nothing new until `ringfence resume --all`
   ringfence kill --function send_mail --hold --reason \"wrong recipients\"";
+
+const FREEZE_EXAMPLES: &str = "\
+Examples:
+  ringfence freeze run_0123…          one run (see `ringfence ps`)
+  ringfence freeze --all --reason \"a look first\"
+  ringfence thaw --all
+
+A frozen session keeps its memory and its files; its lifetime goes on. `kill` ends it all the same.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -262,6 +275,9 @@ pub struct RunArgs {
     /// What the program reads as its standard input; `-` is this command's
     #[arg(long, value_name = "FILE")]
     pub stdin: Option<PathBuf>,
+    /// Keep what it changed in copy-on-write mounts in this new or empty folder
+    #[arg(long, value_name = "DIR")]
+    pub changes: Option<PathBuf>,
     /// Print the outcome as JSON and nothing else
     #[arg(long)]
     pub json: bool,
@@ -297,6 +313,9 @@ pub struct ExecArgs {
     /// Audit log [default: the policy's, else audit.jsonl in the state folder]
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
+    /// Keep what it changed in copy-on-write mounts in this new or empty folder
+    #[arg(long, value_name = "DIR")]
+    pub changes: Option<PathBuf>,
     /// Let the command's control sequences reach the terminal
     #[arg(long)]
     pub raw: bool,
@@ -436,6 +455,24 @@ pub struct KillArgs {
     /// Keep the kill switch set until `ringfence resume`
     #[arg(long, conflicts_with = "id")]
     pub hold: bool,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// `freeze` and `thaw`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(false).args(["id", "all", "tenant"]))]
+pub struct FreezeArgs {
+    /// A run or a session, as `ringfence ps` lists them
+    #[arg(value_name = "RUN|SESSION")]
+    pub id: Option<String>,
+    /// Every session
+    #[arg(long)]
+    pub all: bool,
+    /// Every session of a tenant
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<Tenant>,
     /// Why, for the audit log
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

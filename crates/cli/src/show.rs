@@ -27,7 +27,12 @@ pub fn outcome(printer: &mut Printer, outcome: &Outcome, streamed: Streamed, qui
     }
     match outcome.exception.as_ref().map(|exception| (exception, exception.exit_code)) {
         Some((exception, Some(code))) => left(printer, exception, code),
-        Some((exception, None)) => printer.guest(Stream::Stderr, traceback(exception).as_bytes()),
+        Some((exception, None)) => {
+            printer.guest(Stream::Stderr, traceback(exception).as_bytes());
+            if let Some(reason) = &outcome.reason {
+                printer.note(reason);
+            }
+        }
         None => complain(printer, outcome),
     }
 }
@@ -92,7 +97,7 @@ fn limit_hint(outcome: &Outcome) -> Option<String> {
         LimitKind::Memory => "memory",
         LimitKind::Output => "output",
         LimitKind::HostCalls => "host-calls",
-        LimitKind::Disk => return Some("raise `filesystem.workspace` in the policy".to_owned()),
+        LimitKind::Disk => return Some("raise `filesystem.workspace` or `limits.disk` in the policy".to_owned()),
         LimitKind::Processes | LimitKind::OpenFiles | LimitKind::Idle | LimitKind::Lifetime => {
             return Some(format!("raise `limits.{}` in the policy", hit.kind));
         }

@@ -69,6 +69,8 @@ pub(crate) struct PolicyFile {
     pub types: Option<At<TypesFile>>,
     /// The audit log.
     pub audit: Option<At<AuditFile>>,
+    /// What is watched for while a cell runs.
+    pub monitor: Option<At<MonitorFile>>,
     /// Rules that watch the audit log.
     pub anomaly: Option<At<AnomalyFile>>,
 }
@@ -104,7 +106,7 @@ fn tiers_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": names_schema(&TierName::ALL.map(TierName::as_str)), "examples": [["embedded"]]})
 }
 fn mode_schema(_: &mut SchemaGenerator) -> Schema {
-    names_schema(&["ro", "rw"])
+    names_schema(&["ro", "rw", "cow"])
 }
 fn check_schema(_: &mut SchemaGenerator) -> Schema {
     names_schema(&["off", "warn", "error"])
@@ -209,7 +211,8 @@ pub(crate) struct MountFile {
     /// Where the code sees it: an absolute path.
     #[schemars(extend("examples" = ["/data"]))]
     pub at: At<String>,
-    /// `ro` (default) or `rw`.
+    /// `ro` (default), `rw`, or `cow`: copy-on-write, where what the code writes is kept apart, and the host's folder
+    /// stays as it is.
     #[serde(default)]
     #[schemars(schema_with = "mode_schema")]
     pub mode: Option<At<String>>,
@@ -341,6 +344,39 @@ pub(crate) struct AuditFile {
     /// Arguments that must not stand in the log: `functions.F.arguments.A`, with `*` for any text.
     #[schemars(extend("examples" = [["functions.*.arguments.password"]]))]
     pub redact: Option<Vec<At<String>>>,
+}
+
+/// What is watched for while a cell runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Monitor")]
+pub(crate) struct MonitorFile {
+    /// How often a running cell is looked at. Default: `1s`.
+    #[schemars(extend("examples" = ["1s"]))]
+    pub every: Option<At<String>>,
+    /// What is told, in the audit log, on standard error and to whoever watches, once in a run.
+    pub warn: Option<At<ThresholdsFile>>,
+    /// What ends the session, with an outcome that names the threshold.
+    pub kill: Option<At<ThresholdsFile>>,
+}
+
+/// Thresholds on what a cell uses; what is absent is not watched for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Thresholds")]
+pub(crate) struct ThresholdsFile {
+    /// Memory.
+    #[schemars(extend("examples" = ["48MiB"]))]
+    pub memory: Option<At<String>>,
+    /// Processor time between two looks, in percent of one processor.
+    #[schemars(extend("examples" = [90]))]
+    pub cpu: Option<At<i64>>,
+    /// Processes.
+    #[schemars(extend("examples" = [12]))]
+    pub processes: Option<At<i64>>,
+    /// Bytes read from and written to disks since the cell was opened.
+    #[schemars(extend("examples" = ["1GiB"]))]
+    pub io: Option<At<String>>,
 }
 
 /// Rules that watch the audit log.

@@ -12,7 +12,7 @@ use crate::denial::{Denial, Refusal, shown};
 use crate::guard::FunctionGuard;
 use crate::policy::Policy;
 use crate::settings::{
-    Anomaly, Approval, FunctionRule, Mount, MountMode, NetworkRule, Rate, Secret, Settings, TypeCheck, Types,
+    Anomaly, Approval, FunctionRule, Monitor, Mount, MountMode, NetworkRule, Rate, Secret, Settings, TypeCheck, Types,
 };
 
 /// What a caller asks for: whose session it is, and the functions that he declares.
@@ -52,6 +52,8 @@ pub struct Needs {
     pub mounts_ro: bool,
     /// Writable mounts.
     pub mounts_rw: bool,
+    /// Copy-on-write mounts.
+    pub mounts_cow: bool,
     /// Some network, filtered.
     pub network: bool,
     /// Secrets put in by the egress proxy.
@@ -66,6 +68,8 @@ pub struct Needs {
     pub type_check: bool,
     /// Runtime assertions at annotated boundaries.
     pub type_assertions: bool,
+    /// A threshold on what is read from and written to disks.
+    pub monitor_io: bool,
     /// Anomaly rules over the audit log.
     pub anomaly: bool,
 }
@@ -211,6 +215,10 @@ impl Grant {
     pub fn sample(&self) -> Span {
         self.0.settings.audit.sample
     }
+    /// What is watched for while a cell runs.
+    pub fn monitor(&self) -> &Monitor {
+        &self.0.settings.monitor
+    }
     /// The redaction patterns, as written.
     pub fn redactions(&self) -> &[String] {
         &self.0.settings.audit.redact
@@ -253,6 +261,7 @@ impl Grant {
             workspace: settings.filesystem.workspace.is_some(),
             mounts_ro: mount(MountMode::Ro),
             mounts_rw: mount(MountMode::Rw),
+            mounts_cow: mount(MountMode::Cow),
             network: !settings.network.allow.is_empty(),
             secrets: !settings.secrets.is_empty(),
             packages: !settings.python.packages.is_empty(),
@@ -260,6 +269,7 @@ impl Grant {
             functions: !self.0.functions.is_empty(),
             type_check: settings.types.check != TypeCheck::Off,
             type_assertions: settings.types.inject,
+            monitor_io: settings.monitor.warn.io.or(settings.monitor.kill.io).is_some(),
             anomaly: !settings.anomaly.rules.is_empty(),
         }
     }

@@ -28,6 +28,6 @@ pub use grant::{Ask, Grant, Needs, glob};
 pub use permit::{ApprovalNeed, Effect, Permit};
 pub use policy::{LimitOverrides, Policy};
 pub use settings::{
-    Anomaly, AnomalyAction, Approval, Inject, Mount, MountMode, NetworkRule, Rate, Secret, SecretSource, TypeCheck,
-    Types,
+    Anomaly, AnomalyAction, Approval, Inject, Monitor, Mount, MountMode, NetworkRule, Rate, Secret, SecretSource,
+    Thresholds, TypeCheck, Types,
 };

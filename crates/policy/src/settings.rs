@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub functions: BTreeMap<String, FunctionRule>,
     pub types: Types,
     pub audit: Audit,
+    #[serde(skip_serializing_if = "Monitor::is_default")]
+    pub monitor: Monitor,
     pub anomaly: Anomaly,
 }
 
@@ -74,6 +76,8 @@ pub enum MountMode {
     Ro,
     /// Read and write.
     Rw,
+    /// Copy-on-write: what is written stays with the session, and the host's folder as it is.
+    Cow,
 }
 
 /// The network; empty is none at all.
@@ -241,6 +245,54 @@ impl Default for Audit {
     }
 }
 
+/// What is watched for while a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Monitor {
+    /// How often it is looked at.
+    pub every: Span,
+    /// What is told.
+    #[serde(skip_serializing_if = "Thresholds::is_default")]
+    pub warn: Thresholds,
+    /// What ends the session.
+    #[serde(skip_serializing_if = "Thresholds::is_default")]
+    pub kill: Thresholds,
+}
+
+/// Thresholds on what a cell uses; what is absent is not watched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Thresholds {
+    /// Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<ByteSize>,
+    /// Processor time between two looks, in percent of one processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
+    /// Bytes to and from disks since the cell was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<ByteSize>,
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Self { every: Span::from_secs(1), warn: Thresholds::default(), kill: Thresholds::default() }
+    }
+}
+
+impl Monitor {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Thresholds {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Rules that watch the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Anomaly {
@@ -278,6 +330,7 @@ impl Settings {
             functions: BTreeMap::new(),
             types: Types::default(),
             audit: Audit::default(),
+            monitor: Monitor::default(),
             anomaly: Anomaly::default(),
         }
     }

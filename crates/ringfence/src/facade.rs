@@ -3,13 +3,16 @@
 //! Answers to: Rust programs. Must not: do what `session` does; it only makes it pleasant to call.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
+use ringfence_audit::event::ThresholdCrossed;
 use ringfence_bridge::{Approve, HostError, HostFunction, Registry, RegistryError, typed, typed_async};
 use ringfence_policy::Policy;
+use ringfence_session::changes::Destination;
 use ringfence_session::{Killing, Paused, Request, RunError, SessionError, Target, Watch};
 use ringfence_types::{
-    Command, Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant,
+    Changes, Command, Engine as Interpreter, FileEntry, GuestPath, MimeBundle, Outcome, Source, Stream, Tenant,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -147,6 +150,8 @@ pub enum Progress<'a> {
     Output(Stream, &'a [u8]),
     /// The guest showed a rich result.
     Shown(&'a MimeBundle),
+    /// It uses more than a threshold of its policy's.
+    Crossed(&'a ThresholdCrossed),
 }
 
 struct Watcher<F>(F);
@@ -157,6 +162,9 @@ impl<F: FnMut(Progress<'_>) + Send> Watch for Watcher<F> {
     }
     fn shown(&mut self, bundle: &MimeBundle) {
         (self.0)(Progress::Shown(bundle));
+    }
+    fn crossed(&mut self, threshold: &ThresholdCrossed) {
+        (self.0)(Progress::Crossed(threshold));
     }
 }
 
@@ -225,6 +233,33 @@ impl Session {
     /// Lists a folder of the session.
     pub async fn list_files(&mut self, path: &str) -> Result<Vec<FileEntry>, SessionError> {
         self.0.list_files(GuestPath::resolve(path)?).await
+    }
+
+    /// What differs from the host's folders in copy-on-write mounts; also when the session has ended.
+    pub async fn changes(&mut self) -> Result<Changes, SessionError> {
+        self.0.changes().await
+    }
+
+    /// The same, with the content of added and changed files written to a new or empty folder, and the list beside it.
+    pub async fn save_changes(&mut self, folder: impl AsRef<Path>) -> Result<Changes, SessionError> {
+        let destination = Destination::new(folder.as_ref()).map_err(SessionError::Save)?;
+        self.0.save_changes(destination).await
+    }
+
+    /// A file that the session added or changed in a copy-on-write mount; also when the session has ended.
+    pub async fn changed_file(&mut self, path: &str) -> Result<Vec<u8>, SessionError> {
+        self.0.changed_file(GuestPath::resolve(path)?).await
+    }
+
+    /// Makes it stand still: no processor time, wall and idle clocks stopped, until [`Session::thaw`]. While it runs, the
+    /// session's handle does it. Blocks for moments.
+    pub fn freeze(&self) -> Result<(), SessionError> {
+        self.0.freeze()
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) -> Result<(), SessionError> {
+        self.0.thaw()
     }
 
     /// Ends the session from elsewhere.

@@ -207,12 +207,14 @@ pub fn lacks(can: &Capabilities, needs: Needs) -> Option<&'static str> {
         (needs.workspace && !can.workspace, "a workspace"),
         (needs.mounts_ro && !can.mounts_ro, "mounts"),
         (needs.mounts_rw && !can.mounts_rw, "writable mounts"),
+        (needs.mounts_cow && !can.mounts_cow, "copy-on-write mounts"),
         (needs.network && !can.network, "filtered network"),
         (needs.secrets && !can.network, "secrets that the egress proxy puts in"),
         (needs.packages && !can.packages, "named packages"),
         (needs.venv && !can.packages, "a virtual environment"),
         (needs.type_check, "the check of types before a run, which this version does not have"),
         (needs.type_assertions, "assertions of types in a run, which this version does not have"),
+        (needs.monitor_io && !can.measures_io, "a threshold on input and output"),
         (needs.anomaly, "anomaly rules, which this version does not have"),
     ];
     missing.into_iter().find(|(missing, _)| *missing).map(|(_, what)| what)

@@ -2,11 +2,14 @@
 //!
 //! Answers to: `run`. Must not: take the guest's word for anything but that it waits for a call of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_tier::{CellUsage, Meter};
 use ringfence_types::{LimitHit, LimitKind, Limits};
 use tokio::time::Instant;
+
+use crate::ice::Ice;
 
 /// The shortest time between two looks at the processor clock.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
@@ -23,9 +26,12 @@ pub struct Deadline {
     lifetime: Duration,
     includes_calls: bool,
     started: Instant,
+    /// The session's own time, which stands still while it is frozen; here, and in the two below.
+    ice: Arc<Ice>,
+    begun: Duration,
     /// Time spent waiting for host functions, in waits that are over.
     waited: Duration,
-    waiting_since: Option<Instant>,
+    waiting_since: Option<Duration>,
     /// Reads the cell that the run is in now.
     meter: Meter,
     /// Processor time in the cells that the run left.
@@ -38,7 +44,7 @@ pub struct Deadline {
 
 impl Deadline {
     /// Starts the clock of a run. `lifetime_end` is when its session has to end.
-    pub fn start(limits: &Limits, meter: &Meter, lifetime_end: Instant) -> Self {
+    pub fn start(limits: &Limits, meter: &Meter, lifetime_end: Instant, ice: &Arc<Ice>) -> Self {
         Self {
             wall: limits.wall.duration(),
             cpu: limits.cpu.duration(),
@@ -46,6 +52,8 @@ impl Deadline {
             lifetime: limits.lifetime.duration(),
             includes_calls: limits.wall_includes_calls,
             started: Instant::now(),
+            ice: Arc::clone(ice),
+            begun: ice.now(),
             waited: Duration::ZERO,
             waiting_since: None,
             meter: meter.clone(),
@@ -80,20 +88,20 @@ impl Deadline {
 
     /// The host itself takes its time, such as for opening another cell: that is not the guest's.
     pub fn hold(&mut self) {
-        self.waiting_since.get_or_insert_with(Instant::now);
+        self.waiting_since.get_or_insert_with(|| self.ice.now());
     }
 
     /// The guest waits for a host function.
     pub fn pause(&mut self) {
         if !self.includes_calls {
-            self.waiting_since.get_or_insert_with(Instant::now);
+            self.waiting_since.get_or_insert_with(|| self.ice.now());
         }
     }
 
     /// The guest goes on.
     pub fn go_on(&mut self) {
         if let Some(since) = self.waiting_since.take() {
-            self.waited += since.elapsed();
+            self.waited += self.ice.now().saturating_sub(since);
         }
     }
 
@@ -104,8 +112,9 @@ impl Deadline {
     }
 
     fn counted(&self) -> Duration {
-        let waiting = self.waiting_since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.started.elapsed().saturating_sub(self.waited + waiting)
+        let now = self.ice.now();
+        let waiting = self.waiting_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        now.saturating_sub(self.begun + self.waited + waiting)
     }
 
     fn cpu_used(&self) -> Duration {
@@ -128,7 +137,9 @@ impl Deadline {
             return Err(hit(LimitKind::Lifetime, self.lifetime, self.lifetime));
         }
         let cpu_left = self.cpu.saturating_sub(cpu).max(SHORTEST_LOOK);
-        let wall_left = if self.waiting_since.is_some() { Duration::MAX } else { self.wall.saturating_sub(counted) };
+        let cpu_left = if self.ice.is_frozen() { Duration::MAX } else { cpu_left };
+        let stands = self.waiting_since.is_some() || self.ice.is_frozen();
+        let wall_left = if stands { Duration::MAX } else { self.wall.saturating_sub(counted) };
         let next = now.checked_add(cpu_left.min(wall_left)).unwrap_or(self.lifetime_end);
         Ok(next.min(self.lifetime_end))
     }

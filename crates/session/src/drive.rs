@@ -14,13 +14,16 @@ use ringfence_audit::event::TierMoved;
 use ringfence_bridge::{Answered, BridgeFault};
 use ringfence_tier::{Event, TierFault, Turn};
 use ringfence_types::{
-    Call, CallId, Engine, GuestError, LimitHit, LimitKind, MimeBundle, Source, Status, Stream, Value,
+    Call, CallId, Engine, GuestError, LimitHit, LimitKind, MimeBundle, MonitorAction, Source, Status, Stream, Value,
 };
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::choose::Candidate;
 use crate::deadline::Deadline;
 use crate::error::{RunError, SessionError};
+use crate::kill::Killing;
+use crate::monitor::{self, Guard};
 use crate::replay::{Diverged, Replay};
 use crate::run::{End, Place, Run, Watch, Work, limit_text, plain};
 use crate::sample::Sampler;
@@ -38,6 +41,8 @@ pub(crate) struct Drive<'r, 'a> {
     /// A command runs, not a program.
     command: bool,
     sampler: Option<Sampler>,
+    guard: Option<Guard>,
+    ice: watch::Receiver<bool>,
 }
 
 /// What happened first.
@@ -71,8 +76,10 @@ impl From<RunError> for Halt {
 
 impl<'r, 'a> Drive<'r, 'a> {
     pub fn new(run: &'r mut Run<'a>, pause_at: Option<&'r str>, watch: &'r mut dyn Watch) -> Self {
+        let ice = run.session.ice.changes();
         Self {
             run,
+            ice,
             pause_at,
             watch,
             pending: FuturesUnordered::new(),
@@ -82,6 +89,7 @@ impl<'r, 'a> Drive<'r, 'a> {
             pausing: None,
             command: false,
             sampler: None,
+            guard: None,
         }
     }
 
@@ -89,9 +97,10 @@ impl<'r, 'a> Drive<'r, 'a> {
     pub async fn go(mut self, work: Work) -> Result<End, RunError> {
         if let Some(open) = &self.run.session.open {
             let limits = self.run.session.grant.limits();
-            let deadline = Deadline::start(limits, &open.meter, self.run.session.lifetime_end());
+            let deadline = Deadline::start(limits, &open.meter, self.run.session.lifetime_end(), &self.run.session.ice);
             let sample = self.run.session.grant.sample();
             self.sampler = Some(Sampler::start(Instant::now(), sample, deadline.cpu_before()));
+            self.guard = Guard::start(Instant::now(), self.run.session.grant.monitor(), deadline.cpu_before());
             self.run.deadline = Some(deadline);
         }
         let first = match work {
@@ -240,7 +249,26 @@ impl<'r, 'a> Drive<'r, 'a> {
         let open = self.run.session.open.as_ref();
         let found =
             self.sampler.as_mut().zip(open).and_then(|(sampler, open)| sampler.look(Instant::now(), &open.meter));
-        found.map_or(Ok(()), |found| self.run.record(Record::Sampled(found)))
+        found.map_or(Ok(()), |found| self.run.record(Record::Sampled(found)))?;
+        self.guard()
+    }
+
+    /// Records the thresholds that are crossed, and ends the session where the policy says so.
+    fn guard(&mut self) -> Result<(), RunError> {
+        let open = self.run.session.open.as_ref();
+        let crossed = self.guard.as_mut().zip(open).map(|(guard, open)| guard.look(Instant::now(), &open.meter));
+        for crossed in crossed.unwrap_or_default() {
+            self.run.record(Record::ThresholdCrossed(crossed))?;
+            self.watch.crossed(&crossed);
+            let session = &*self.run.session;
+            session.engine.0.table.crossed(session.id(), crossed.measure);
+            if crossed.action == MonitorAction::Kill {
+                let reason = Some(monitor::text(&crossed));
+                session.switch.kill(Killing { by: "the monitor".to_owned(), reason });
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Calls that are still under way are given up, each with its record.
@@ -260,13 +288,17 @@ impl<'r, 'a> Drive<'r, 'a> {
             Ok(look) => look,
             Err(hit) => return Ok(Ok(Step::Struck(hit))),
         };
-        let look = self.sampler.as_ref().and_then(Sampler::next).map_or(look, |sample| look.min(sample));
+        let (sample, guard) =
+            (self.sampler.as_ref().and_then(Sampler::next), self.guard.as_ref().and_then(Guard::next));
+        let look = [sample, guard].into_iter().flatten().fold(look, Instant::min);
         // The cell is polled first, so that the turn is on its way whatever else happens.
         tokio::select! {
             biased;
             event = open.cell.step(turn) => Ok(event.map(Step::Event)),
             Some(answered) = self.pending.next(), if !self.pending.is_empty() => Ok(Ok(Step::Answered(answered?))),
             () = session.switch.pulled() => Ok(Ok(Step::Killed)),
+            // The clocks are others from now on.
+            Ok(()) = self.ice.changed() => Ok(Ok(Step::Look)),
             () = tokio::time::sleep_until(look) => Ok(Ok(Step::Look)),
         }
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringfence_analysis::analyze;
-use ringfence_audit::event::{GrantDenied, Granted, Hold as HoldDetail, Locked, Snapshot};
-use ringfence_audit::{Entry, Event, Log, Scope, sha256_hex};
+use ringfence_audit::event::{GrantDenied, Granted, Hold as HoldDetail, Killed as KilledDetail, Locked, Snapshot};
+use ringfence_audit::{AuditError, Entry, Event, Log, Scope, sha256_hex};
 use ringfence_bridge::{Approve, Bridge, Hold, Holds, Host, Rates, Registry};
 use ringfence_policy::{Ask, Grant, Policy};
 use ringfence_tier::{Capabilities, Probe, Tier};
@@ -53,6 +53,15 @@ impl Request {
     pub fn new(policy: Policy) -> Self {
         Self { policy, tenant: Tenant::local(), functions: Registry::new(), approve: None, engine: None }
     }
+}
+
+/// What came of making sessions stand still, or go on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Frozen {
+    /// How many do now that did not before.
+    pub count: usize,
+    /// Why others do not, each with its session.
+    pub faults: Vec<String>,
 }
 
 /// What `doctor` shows of one tier.
@@ -138,8 +147,8 @@ impl Engine {
         self.record(&scope_of(&grant), granted(&grant))?;
         let host = self.0.host.clone();
         let bridge = Bridge::new(grant.clone(), request.functions, host, request.approve)?;
-        let switch = self.0.table.add(grant.session(), grant.tenant());
-        Ok((grant, Opening { bridge: Arc::new(bridge), engine: request.engine, switch }))
+        let (switch, ice) = self.0.table.add(grant.session(), grant.tenant());
+        Ok((grant, Opening { bridge: Arc::new(bridge), engine: request.engine, switch, ice }))
     }
 
     /// The policy with the environment that it names.
@@ -199,6 +208,27 @@ impl Engine {
     /// Ends the sessions that `target` names, at once; gives how many.
     pub fn kill(&self, target: &Target, by: impl Into<Killing>) -> usize {
         self.0.table.kill(target, by)
+    }
+
+    /// Makes the sessions that `target` names stand still, or go on, with their wall and idle clocks. Recorded. Blocks for
+    /// moments.
+    pub fn freeze(&self, target: &Target, still: bool, by: impl Into<Killing>) -> Result<Frozen, AuditError> {
+        let by = by.into();
+        let mut done = Frozen::default();
+        for (scope, session, ice) in self.0.table.to_freeze(target) {
+            match if still { ice.freeze() } else { ice.thaw() } {
+                Ok(false) => {}
+                Ok(true) => {
+                    done.count += 1;
+                    self.0.resting.stand_still(&session, still);
+                    let detail = KilledDetail { by: by.by.clone(), reason: by.reason.clone() };
+                    let event = if still { Event::SessionFrozen(detail) } else { Event::SessionThawed(detail) };
+                    self.record(&scope, event)?;
+                }
+                Err(error) => done.faults.push(format!("{session}: {error}")),
+            }
+        }
+        Ok(done)
     }
 
     /// The sessions that exist now.

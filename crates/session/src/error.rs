@@ -8,6 +8,7 @@ use ringfence_policy::{Denial, SchemaFault};
 use ringfence_tier::TierFault;
 use ringfence_types::FileFault;
 
+use crate::changes::SaveError;
 use crate::environment::EnvironmentError;
 use crate::mounts::MountError;
 use crate::network::NetworkError;
@@ -46,9 +47,18 @@ pub enum SessionError {
     /// A secret or the proxy is not to be had.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// The host can't read what a session changed in copy-on-write mounts.
+    #[error("what the session changed can't be read: {0}")]
+    Changes(std::io::Error),
+    /// What a session changed can't be written to the caller's folder.
+    #[error(transparent)]
+    Save(#[from] SaveError),
     /// The environment that the policy names can't be used.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
+    /// The session stands still.
+    #[error("the session is frozen; thaw it first")]
+    Frozen,
     /// The session has ended.
     #[error("the session has ended: {0}; open a new one")]
     Ended(String),

@@ -24,11 +24,36 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    cells: HashMap<SessionId, (Instant, Killer)>,
+    cells: HashMap<SessionId, Rest>,
     /// When the thread looks next; `None`: not before it is told to.
     next_look: Option<Instant>,
     runs: bool,
     over: bool,
+}
+
+/// When a session has rested for too long.
+#[derive(Clone, Copy)]
+enum Idle {
+    At(Instant),
+    /// It stands still, and may rest for so long after that.
+    Left(Duration),
+}
+
+/// A session that rests.
+struct Rest {
+    idle: Idle,
+    /// When it ends in any case.
+    end: Instant,
+    cell: Killer,
+}
+
+impl Rest {
+    fn until(&self) -> Instant {
+        match self.idle {
+            Idle::At(idle) => idle.min(self.end),
+            Idle::Left(_) => self.end,
+        }
+    }
 }
 
 impl Shared {
@@ -38,10 +63,12 @@ impl Shared {
 }
 
 impl Resting {
-    /// The session rests from now on: its cell is ended at `until`, unless it is at work by then.
-    pub fn begin(&self, session: &SessionId, until: Instant, cell: Killer) {
+    /// The session rests from now on: its cell is ended at `idle`, unless it is at work or stands still by then, and at
+    /// `end` in any case.
+    pub fn begin(&self, session: &SessionId, idle: Instant, end: Instant, cell: Killer) {
         let mut state = self.0.state();
-        state.cells.insert(session.clone(), (until, cell));
+        let until = idle.min(end);
+        state.cells.insert(session.clone(), Rest { idle: Idle::At(idle), end, cell });
         if !state.runs {
             let shared = Arc::clone(&self.0);
             // Without a thread a cell stays until its session is fed or dropped, which both look at the clock.
@@ -50,6 +77,18 @@ impl Resting {
         } else if state.next_look.is_none_or(|look| until < look) {
             self.0.changed.notify_one();
         }
+    }
+
+    /// A session that rests stands still, or goes on: its idle clock does too.
+    pub fn stand_still(&self, session: &SessionId, still: bool) {
+        let (mut state, now) = (self.0.state(), Instant::now());
+        let Some(rest) = state.cells.get_mut(session) else { return };
+        rest.idle = match (rest.idle, still) {
+            (Idle::At(idle), true) => Idle::Left(idle.saturating_duration_since(now)),
+            (Idle::Left(left), false) => Idle::At(now + left),
+            (same, _) => same,
+        };
+        self.0.changed.notify_one();
     }
 
     /// The session is at work, or gone.
@@ -70,14 +109,14 @@ fn watch(shared: &Shared) {
     while !state.over {
         let now = Instant::now();
         // The lock is kept: a session that goes to work meanwhile would lose its cell.
-        state.cells.retain(|_, (until, cell)| {
-            let rests = *until > now;
+        state.cells.retain(|_, rest| {
+            let rests = rest.until() > now;
             if !rests {
-                cell.kill();
+                rest.cell.kill();
             }
             rests
         });
-        state.next_look = state.cells.values().map(|(until, _)| *until).min();
+        state.next_look = state.cells.values().map(Rest::until).min();
         let pause = state.next_look.map_or(LONG, |look| look.saturating_duration_since(now));
         state = shared.changed.wait_timeout(state, pause).map_or_else(|fault| fault.into_inner().0, |waited| waited.0);
     }
@@ -101,10 +140,10 @@ mod tests {
         let (far, soon) = (Instant::now() + LONG, Instant::now());
         let ((late_cell, late_ended), (working_cell, working_ended), (early_cell, early_ended)) =
             (cell(), cell(), cell());
-        resting.begin(&late, far, late_cell);
-        resting.begin(&working, far, working_cell);
+        resting.begin(&late, far, far, late_cell);
+        resting.begin(&working, far, far, working_cell);
         resting.end(&working);
-        resting.begin(&early, soon, early_cell);
+        resting.begin(&early, soon, far, early_cell);
         early_ended.recv().unwrap();
         assert!(late_ended.try_recv().is_err(), "its time has not come");
         assert!(working_ended.recv().is_err(), "its killer is dropped unused");

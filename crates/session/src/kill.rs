@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_audit::Scope;
 use ringfence_tier::{CellUsage, Held, Killer, Meter};
-use ringfence_types::{RunId, SessionId, Tenant, TierName};
+use ringfence_types::{Measure, RunId, SessionId, Tenant, TierName};
 use tokio::sync::Notify;
+
+use crate::ice::Ice;
 
 /// Who ends a session, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +126,10 @@ pub struct Running {
     pub calls: Vec<String>,
     /// How long the session has existed.
     pub age: Duration,
+    /// Whether it stands still.
+    pub frozen: bool,
+    /// Of what its run uses more than a threshold of its policy's.
+    pub crossed: Vec<Measure>,
     /// What its cell used so far and holds now, where it has one.
     pub usage: Option<(CellUsage, Held)>,
 }
@@ -136,6 +143,8 @@ struct Entry {
     since: Instant,
     switch: Arc<KillSwitch>,
     meter: Option<Meter>,
+    crossed: Vec<Measure>,
+    ice: Arc<Ice>,
 }
 
 /// Which sessions are to be ended.
@@ -159,8 +168,8 @@ pub struct Table(Arc<Mutex<HashMap<SessionId, Entry>>>);
 
 impl Table {
     /// Adds a session.
-    pub fn add(&self, session: &SessionId, tenant: &Tenant) -> Arc<KillSwitch> {
-        let switch = Arc::new(KillSwitch::default());
+    pub fn add(&self, session: &SessionId, tenant: &Tenant) -> (Arc<KillSwitch>, Arc<Ice>) {
+        let (switch, ice) = (Arc::new(KillSwitch::default()), Arc::new(Ice::default()));
         let entry = Entry {
             tenant: tenant.clone(),
             run: None,
@@ -169,9 +178,11 @@ impl Table {
             since: Instant::now(),
             switch: Arc::clone(&switch),
             meter: None,
+            crossed: Vec::new(),
+            ice: Arc::clone(&ice),
         };
         locked(&self.0).insert(session.clone(), entry);
-        switch
+        (switch, ice)
     }
 
     /// Removes a session.
@@ -190,6 +201,7 @@ impl Table {
         self.change(session, |entry| {
             entry.run = run;
             entry.calls.clear();
+            entry.crossed.clear();
         });
     }
 
@@ -206,6 +218,15 @@ impl Table {
     /// Says that its cell is gone.
     pub fn has_no_cell(&self, session: &SessionId) {
         self.change(session, |entry| entry.meter = None);
+    }
+
+    /// Says that a threshold is crossed.
+    pub fn crossed(&self, session: &SessionId, measure: Measure) {
+        self.change(session, |entry| {
+            if !entry.crossed.contains(&measure) {
+                entry.crossed.push(measure);
+            }
+        });
     }
 
     /// Says that a host function is being called.
@@ -225,19 +246,30 @@ impl Table {
     /// Ends every session that `target` names; gives how many.
     pub fn kill(&self, target: &Target, by: impl Into<Killing>) -> usize {
         let by = by.into();
-        let switches: Vec<Arc<KillSwitch>> = {
-            let table = locked(&self.0);
-            let meant = table.iter().filter(|(session, entry)| match target {
-                Target::All => true,
-                Target::Tenant(tenant) => entry.tenant == *tenant,
-                Target::Session(wanted) => *session == wanted,
-                Target::Run(run) => entry.run.as_ref() == Some(run),
-                Target::Function(function) => entry.calls.contains(function),
-            });
-            meant.map(|(_, entry)| Arc::clone(&entry.switch)).collect()
-        };
+        let switches = self.meant(target, |_, entry| Arc::clone(&entry.switch));
         switches.iter().for_each(|switch| switch.kill(by.clone()));
         switches.len()
+    }
+
+    /// The sessions that `target` names, with their scopes and what makes them stand still.
+    pub fn to_freeze(&self, target: &Target) -> Vec<(Scope, SessionId, Arc<Ice>)> {
+        self.meant(target, |session, entry| {
+            let scope = Scope::session(entry.tenant.clone(), session.clone());
+            let scope = entry.run.clone().map_or_else(|| scope.clone(), |run| scope.in_run(run));
+            (scope, session.clone(), Arc::clone(&entry.ice))
+        })
+    }
+
+    fn meant<T>(&self, target: &Target, take: impl Fn(&SessionId, &Entry) -> T) -> Vec<T> {
+        let table = locked(&self.0);
+        let meant = table.iter().filter(|(session, entry)| match target {
+            Target::All => true,
+            Target::Tenant(tenant) => entry.tenant == *tenant,
+            Target::Session(wanted) => *session == wanted,
+            Target::Run(run) => entry.run.as_ref() == Some(run),
+            Target::Function(function) => entry.calls.contains(function),
+        });
+        meant.map(|(session, entry)| take(session, entry)).collect()
     }
 
     /// Every session, oldest first.
@@ -250,6 +282,8 @@ impl Table {
                 tier: entry.tier,
                 calls: entry.calls.clone(),
                 age: entry.since.elapsed(),
+                frozen: entry.ice.is_frozen(),
+                crossed: entry.crossed.clone(),
                 usage: None,
             };
             (row, entry.meter.clone())

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod brought;
+pub mod changes;
 mod choose;
 mod deadline;
 mod drive;
@@ -13,8 +14,10 @@ mod engine;
 pub mod environment;
 mod error;
 mod exception;
+mod ice;
 mod idle;
 mod kill;
+mod monitor;
 mod mounts;
 mod network;
 mod opening;
@@ -26,9 +29,11 @@ mod seal;
 mod session;
 
 pub use choose::{Choice, lacks};
-pub use engine::{Engine, Parts, Request, TierReport};
+pub use engine::{Engine, Frozen, Parts, Request, TierReport};
 pub use error::{RunError, SessionError};
+pub use ice::FreezeError;
 pub use kill::{KillSwitch, Killing, Running, Target};
+pub use monitor::text as threshold_text;
 pub use mounts::MountError;
 pub use network::{NetworkError, Outbound};
 pub use run::{Paused, Watch};

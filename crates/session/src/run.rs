@@ -3,7 +3,7 @@
 //! Answers to: `session`. Must not: let an outcome leave before the closing record is written.
 
 use ringfence_analysis::{MAX_SOURCE, Program, SourceFault, analyze_in};
-use ringfence_audit::event::{RunClosed, RunStarted};
+use ringfence_audit::event::{RunClosed, RunStarted, ThresholdCrossed};
 use ringfence_audit::{Event, Scope};
 use ringfence_bridge::{Over, over};
 use ringfence_tier::TierFault;
@@ -26,6 +26,8 @@ pub trait Watch: Send {
     fn output(&mut self, _stream: Stream, _bytes: &[u8]) {}
     /// The guest showed a rich result.
     fn shown(&mut self, _bundle: &MimeBundle) {}
+    /// It uses more than a threshold of its policy's.
+    fn crossed(&mut self, _threshold: &ThresholdCrossed) {}
 }
 
 impl Watch for () {}
@@ -298,6 +300,12 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What the cell is short of, where the program says that it raised for that, and the host finds it so.
+    fn short_of(&self, exception: &GuestException) -> Option<(LimitHit, String)> {
+        let says_so = exception.kind == "OSError" && exception.message.contains("No space left on device");
+        self.session.open.as_ref().filter(|_| says_so)?.cell.short_of()
+    }
+
     fn usage(&self) -> Usage {
         let (wall, cells) = self.deadline.as_ref().map(Deadline::used).unwrap_or_default();
         Usage {
@@ -332,6 +340,7 @@ impl<'a> Run<'a> {
             usage,
             chosen: self.session.choice.considered.clone(),
             audit: None,
+            changes: None,
         };
         let (status, reason) = match end {
             End::Done(value) => {
@@ -345,7 +354,9 @@ impl<'a> Run<'a> {
             }
             End::Raised(exception) => {
                 outcome.exception = Some(bounded(exception.clone(), self.session.grant.limits().output.bytes()));
-                (Status::Raised, None)
+                let short = self.short_of(exception).unzip();
+                outcome.limit = short.0;
+                (Status::Raised, short.1)
             }
             End::Limited(hit) => {
                 outcome.limit = Some(*hit);

@@ -41,6 +41,7 @@ impl Sampler {
             cpu_percent: percent(used, now.saturating_duration_since(self.last)),
             memory: held.memory,
             processes: held.processes,
+            io: held.io,
         };
         (self.last, self.cpu) = (now, cpu);
         Some(sampled)
@@ -48,7 +49,7 @@ impl Sampler {
 }
 
 /// Of one processor: two that are busy are 200.
-fn percent(used: Duration, of: Duration) -> u32 {
+pub fn percent(used: Duration, of: Duration) -> u32 {
     let (used, of) = (used.as_micros(), of.as_micros().max(1));
     u32::try_from((used * 100 + of / 2) / of).unwrap_or(u32::MAX)
 }
@@ -59,6 +60,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use ringfence_tier::Held;
+    use ringfence_types::Io;
 
     use super::*;
 
@@ -66,14 +68,20 @@ mod tests {
     fn looks_are_due_at_their_interval_and_tell_what_was_used_since() {
         let busy = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&busy);
-        let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0)
-            .holding(|| Held { memory: 7, processes: 2 });
+        let meter = Meter::new(move || Duration::from_millis(read.load(Ordering::SeqCst)), || 0).holding(|| Held {
+            memory: 7,
+            processes: 2,
+            io: Some(Io { read: 1, written: 2 }),
+        });
         let start = Instant::now();
         let mut sampler = Sampler::start(start, Span::from_secs(1), meter.cpu());
         let mut check = |millis: u64, cpu_ms: u64, want: Option<u32>| {
             busy.store(cpu_ms, Ordering::SeqCst);
             let found = sampler.look(start + Duration::from_millis(millis), &meter);
-            let want = want.map(|cpu_percent| Sampled { cpu_percent, memory: 7, processes: 2 });
+            let want = want.map(|cpu_percent| {
+                let io = Some(Io { read: 1, written: 2 });
+                Sampled { cpu_percent, memory: 7, processes: 2, io }
+            });
             assert_eq!(found, want, "at {millis} ms");
         };
         check(999, 400, None);

@@ -4,24 +4,27 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringfence_analysis::Program;
 use ringfence_audit::event::{Killed, SessionClosed, Snapshot, TierChosen};
 use ringfence_audit::{AuditError, Event, Scope, sha256_hex};
 use ringfence_bridge::Bridge;
 use ringfence_egress::Serving;
-use ringfence_policy::Grant;
-use ringfence_tier::{Cell, Event as CellEvent, Meter, Tier, TierFault, Turn};
+use ringfence_policy::{Grant, MountMode};
+use ringfence_tier::{Cell, Differ, Event as CellEvent, Meter, Tier, TierFault, Turn};
 use ringfence_types::{
-    Command, Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind, Outcome,
-    SessionId, Source, Status, Strength, TierName,
+    Changes, Command, Engine as Interpreter, FileEntry, FileFault, FileOp, FileReply, GuestPath, LimitHit, LimitKind,
+    Outcome, SessionId, Source, Status, Strength, TierName,
 };
 use tokio::time::Instant;
 
+use crate::changes::{self, Destination};
 use crate::choose::{Candidate, Choice, Reach, Wish, choose};
 use crate::engine::{Engine, scope_of};
 use crate::error::{RunError, SessionError};
-use crate::kill::{KillSwitch, Killing};
+use crate::ice::Ice;
+use crate::kill::{KillSwitch, Killing, Target};
 use crate::mounts;
 use crate::network::Network;
 use crate::opening;
@@ -29,11 +32,14 @@ use crate::replay::History;
 use crate::run::{self, Paused, Watch, Work};
 use crate::seal::{self, Bound};
 
+const CLOSED: &str = "closed by the caller";
+
 /// What a session is made with, beside its grant.
 pub(crate) struct Opening {
     pub bridge: Arc<Bridge>,
     pub engine: Option<Interpreter>,
     pub switch: Arc<KillSwitch>,
+    pub ice: Arc<Ice>,
 }
 
 /// One user's line of work in one cell. State persists between the snippets that it is fed.
@@ -43,6 +49,7 @@ pub struct Session {
     pub(crate) scope: Scope,
     pub(crate) bridge: Arc<Bridge>,
     pub(crate) switch: Arc<KillSwitch>,
+    pub(crate) ice: Arc<Ice>,
     pub(crate) wanted: Option<Interpreter>,
     pub(crate) choice: Choice,
     pub(crate) open: Option<Open>,
@@ -52,8 +59,11 @@ pub struct Session {
     /// Names that inputs and snippets have set so far.
     pub(crate) names: BTreeSet<String>,
     staged: Vec<FileOp>,
+    /// Reads what it changed in copy-on-write mounts, also when its cell is gone.
+    differ: Option<Differ>,
     lifetime_end: Instant,
-    idle_since: Instant,
+    /// In the session's own time.
+    idle_since: Duration,
     pub(crate) runs: u64,
 }
 
@@ -97,10 +107,17 @@ pub(crate) struct Chosen {
 }
 
 /// Ends a session from any thread, also while it runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Handle {
     session: SessionId,
     switch: Arc<KillSwitch>,
+    engine: Engine,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl Handle {
@@ -111,6 +128,18 @@ impl Handle {
     /// Ends the session: the run under way gets an outcome `killed`.
     pub fn kill(&self, by: impl Into<Killing>) {
         self.switch.kill(by);
+    }
+    /// Makes the session stand still from now on, also while it runs. Recorded. Blocks for moments.
+    pub fn freeze(&self) -> Result<(), SessionError> {
+        self.stand_still(true)
+    }
+    /// Lets it go on. Recorded.
+    pub fn thaw(&self) -> Result<(), SessionError> {
+        self.stand_still(false)
+    }
+    fn stand_still(&self, still: bool) -> Result<(), SessionError> {
+        let done = self.engine.freeze(&Target::Session(self.session.clone()), still, "the caller")?;
+        done.faults.into_iter().next().map_or(Ok(()), |why| Err(SessionError::Unsupported(why)))
     }
     /// Gives the run under way up and ends the session: the run gets an outcome `cancelled`, with all it did so far.
     pub fn cancel(&self) {
@@ -128,6 +157,8 @@ impl Session {
             grant,
             bridge: opening.bridge,
             switch: opening.switch,
+            idle_since: opening.ice.now(),
+            ice: opening.ice,
             wanted: opening.engine,
             choice: Choice::default(),
             open: None,
@@ -136,7 +167,7 @@ impl Session {
             ended: None,
             names: BTreeSet::new(),
             staged: Vec::new(),
-            idle_since: now,
+            differ: None,
             runs: 0,
         }
     }
@@ -153,7 +184,18 @@ impl Session {
 
     /// Ends it from elsewhere.
     pub fn handle(&self) -> Handle {
-        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch) }
+        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch), engine: self.engine.clone() }
+    }
+
+    /// Makes it stand still from now on: its cell uses no processor, and its wall and idle clocks stand. A run waits until
+    /// it is thawed, and files can't be reached meanwhile. Recorded.
+    pub fn freeze(&self) -> Result<(), SessionError> {
+        self.handle().freeze()
+    }
+
+    /// Lets it go on. Recorded.
+    pub fn thaw(&self) -> Result<(), SessionError> {
+        self.handle().thaw()
     }
 
     /// Runs one snippet. Dropping the future cancels the run and ends the session.
@@ -240,7 +282,9 @@ impl Session {
 
     /// Writes a file into the session; its folders are made.
     pub async fn put_file(&mut self, path: GuestPath, content: Vec<u8>) -> Result<(), SessionError> {
-        let read_only = self.grant.workspace().is_none() || !path.is_under("/workspace");
+        let mut mounts = self.grant.mounts().iter().filter(|mount| mount.mode != MountMode::Ro);
+        let read_only = !(self.grant.workspace().is_some() && path.is_under("/workspace"))
+            && !mounts.any(|mount| path.is_under(mount.at.as_str()));
         // What can't have room is refused here: a frame that large would cost the worker.
         if let Some(quota) = self.grant.workspace().filter(|_| path.is_under("/workspace"))
             && content.len() as u64 > quota.bytes()
@@ -277,6 +321,44 @@ impl Session {
     pub async fn remove_file(&mut self, path: GuestPath) -> Result<(), SessionError> {
         self.history.give_up();
         self.file(FileOp::Remove { path }).await.map(drop)
+    }
+
+    /// What differs from the host's folders in copy-on-write mounts. Also once the session has ended. Recorded.
+    pub async fn changes(&mut self) -> Result<Changes, SessionError> {
+        let changes = match self.differ()? {
+            Some(differ) => blocking(move || differ.changes().map_err(SessionError::Changes)).await?,
+            None => Changes { complete: true, ..Changes::default() },
+        };
+        self.engine.record(&self.scope, Event::ChangesCollected(changes::record(&changes)))?;
+        Ok(changes)
+    }
+
+    /// As [`Session::changes`], with the content of added and changed files written to a folder of the caller's.
+    pub async fn save_changes(&mut self, to: Destination) -> Result<Changes, SessionError> {
+        let mut changes = self.changes().await?;
+        let Some(differ) = self.differ()? else { return Ok(changes) };
+        blocking(move || to.save(&differ, &mut changes).map(|()| changes).map_err(SessionError::Save)).await
+    }
+
+    /// Ends its cell: nothing runs in it any more, and what it changed can still be read.
+    pub fn shut(&mut self) {
+        self.end(Status::Cancelled, None, CLOSED.to_owned());
+    }
+
+    /// A file that the session added or changed in a copy-on-write mount, whole. Also once the session has ended.
+    pub async fn changed_file(&mut self, path: GuestPath) -> Result<Vec<u8>, SessionError> {
+        let Some(differ) = self.differ()? else { return Err(FileFault::NotFound(path.to_string()).into()) };
+        let most = self.grant.limits().disk.bytes().max(changes::SMALL);
+        blocking(move || changes::read(differ.file(&path)?, most).map_err(SessionError::Changes)).await
+    }
+
+    /// Reads what it changed in copy-on-write mounts; `None` where it was never opened.
+    pub fn differ(&self) -> Result<Option<Differ>, SessionError> {
+        if !self.grant.needs().mounts_cow {
+            let why = "the policy mounts no folder copy-on-write; write `mode = \"cow\"` at one of `filesystem.mounts`";
+            return Err(SessionError::Unsupported(why.to_owned()));
+        }
+        Ok(self.differ.clone())
     }
 
     async fn file(&mut self, op: FileOp) -> Result<FileReply, SessionError> {
@@ -337,6 +419,8 @@ impl Session {
         let (mut cell, tier) = (cell?, candidate.tier.name());
         let enforced = cell.enforced().clone();
         self.switch.arm(cell.killer());
+        self.differ = cell.differ();
+        self.ice.arm(cell.freezer());
         self.engine.record(&self.scope, opening::record(tier, &enforced))?;
         let serving = match network {
             Some(network) => Some(network.serve(cell.as_mut(), tier).await?),
@@ -387,6 +471,9 @@ impl Session {
 
     /// A turn outside a run, such as a file operation: answered at once, or the cell is not trusted any more.
     async fn step(&mut self, turn: Turn) -> Result<CellEvent, SessionError> {
+        if self.ice.is_frozen() {
+            return Err(SessionError::Frozen);
+        }
         let patience = self.grant.limits().wall.duration();
         let Some(open) = self.open.as_mut() else { return Err(SessionError::Ended("it has no cell".to_owned())) };
         let fault = match answered(open, turn, patience).await {
@@ -431,6 +518,7 @@ impl Session {
     /// The session can't go on: its cell is destroyed.
     pub(crate) fn end(&mut self, status: Status, limit: Option<LimitHit>, reason: String) {
         self.open = None;
+        self.ice.disarm();
         self.engine.0.table.has_no_cell(self.id());
         self.ended.get_or_insert(Ended { status, limit, reason, recorded: false });
     }
@@ -475,12 +563,13 @@ impl Session {
     /// Ends a session that was killed, that nobody fed for too long, or that is too old.
     pub(crate) fn expire(&mut self) {
         let limits = self.grant.limits().clone();
+        let idle = self.ice.now().saturating_sub(self.idle_since);
         if self.ended.is_some() {
         } else if self.switch.is_given_up() {
             self.end(Status::Cancelled, None, run::GIVEN_UP.to_owned());
         } else if self.switch.is_killed() {
             self.end(Status::Killed, None, self.switch.by().to_string());
-        } else if self.idle_since.elapsed() >= limits.idle.duration() {
+        } else if idle >= limits.idle.duration() {
             // It struck then, however late somebody asks.
             let allowed = limits.idle.millis();
             let hit = LimitHit { kind: LimitKind::Idle, allowed, reached: allowed };
@@ -503,11 +592,14 @@ impl Session {
 
     /// A run is over: the cell is ended when nobody feeds it in time.
     pub(crate) fn rest(&mut self) {
-        self.idle_since = Instant::now();
+        self.idle_since = self.ice.now();
         let Some(open) = &self.open else { return };
         let killer = open.cell.killer();
-        let deadline = (self.idle_since + self.grant.limits().idle.duration()).min(self.lifetime_end);
-        self.engine.0.resting.begin(self.id(), deadline.into_std(), killer);
+        let idle = Instant::now() + self.grant.limits().idle.duration();
+        self.engine.0.resting.begin(self.id(), idle.into_std(), self.lifetime_end.into_std(), killer);
+        if self.ice.is_frozen() {
+            self.engine.0.resting.stand_still(self.id(), true);
+        }
     }
 }
 
@@ -520,16 +612,23 @@ impl Drop for Session {
         if self.switch.is_killed() {
             self.expire();
         }
-        let reason =
-            self.ended.as_ref().map_or_else(|| "closed by the caller".to_owned(), |ended| ended.reason.clone());
+        let reason = self.ended.as_ref().map_or_else(|| CLOSED.to_owned(), |ended| ended.reason.clone());
         // A log that can't be written has failed for good; every later run says so.
         let _ = self.record_end();
         let _ = self.engine.record(&self.scope, Event::SessionClosed(SessionClosed { reason, runs: self.runs }));
     }
 }
 
+/// What comes of work that takes its time, away from the event loop.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SessionError> + Send + 'static,
+) -> Result<T, SessionError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(SessionError::Changes(std::io::Error::other(error))))
+}
+
 /// A turn outside a run, which is answered soon or not at all.
-async fn answered(open: &mut Open, turn: Turn, patience: std::time::Duration) -> Result<CellEvent, TierFault> {
+async fn answered(open: &mut Open, turn: Turn, patience: Duration) -> Result<CellEvent, TierFault> {
     tokio::time::timeout(patience, open.cell.step(turn))
         .await
         .unwrap_or_else(|_| Err(TierFault::Protocol { tier: open.tier, why: "it did not answer in time".to_owned() }))

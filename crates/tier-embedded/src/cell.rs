@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ringfence_tier::{Boxed, Cell, Enforcement, Event, Held, Killer, Meter, TierFault, Turn};
+use ringfence_tier::{Boxed, Cell, Enforcement, Event, Freezer, Held, Killer, Meter, TierFault, Turn};
 use ringfence_types::TierName;
 use ringfence_wire::Setup;
 use ringfence_worker::{Frames, Gone, Process, Refill, Taken};
@@ -67,10 +67,15 @@ impl Cell for EmbeddedCell {
         Killer::new(move || process.kill())
     }
 
+    fn freezer(&self) -> Option<Freezer> {
+        let (one, other) = (Arc::clone(&self.process), Arc::clone(&self.process));
+        Some(Freezer::new(move || one.stop(), move || other.go_on()))
+    }
+
     fn meter(&self) -> Meter {
         let (cpu, peak) = (Arc::clone(&self.process), Arc::clone(&self.process));
         let now = Arc::clone(&self.process);
-        let held = move || Held { memory: now.footprint().resident, processes: 1 };
+        let held = move || Held { memory: now.footprint().resident, processes: 1, io: None };
         Meter::new(move || cpu.cpu(), move || peak.peak()).holding(held)
     }
 }

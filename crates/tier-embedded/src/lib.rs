@@ -85,6 +85,7 @@ fn capabilities() -> Capabilities {
         ],
         workspace: true,
         mounts_ro: true,
+        freeze: true,
         inner_limits: &INNER_LIMITS,
         ..Capabilities::closed(TierName::Embedded, 1, Strength::Process)
     }

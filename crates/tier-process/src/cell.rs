@@ -7,19 +7,20 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ringfence_tier::{Boxed, Cell, Enforcement, Event, Held, Killer, Meter, TierFault, Turn};
-use ringfence_types::{Command, LimitKind, Stream, TierName};
+use ringfence_tier::{Boxed, Cell, Differ, Enforcement, Event, Freezer, Held, Killer, Meter, TierFault, Turn};
+use ringfence_types::{Command, Io, LimitHit, LimitKind, Stream, TierName};
 use ringfence_wire::Setup;
-use ringfence_worker::{Frames, Gone, Process, Refill, Taken, readable};
+use ringfence_worker::{Frames, Gone, Process, Refill, Taken, disk_bytes, readable};
 
 use crate::errand::{Door, Metered, Underway};
 use crate::group::Group;
 use crate::hold::Hold;
 use crate::jail::Ready;
-use crate::way_out;
+use crate::{disk, freeze, way_out};
 
 const TIER: TierName = TierName::Process;
 
@@ -34,6 +35,9 @@ pub struct Inside {
     pub door: Arc<Door>,
     group: Option<Group>,
     memory: u64,
+    /// The most that was found of bytes from and to disks.
+    read: AtomicU64,
+    written: AtomicU64,
     /// What its commands use.
     commands: Mutex<Metered>,
 }
@@ -51,11 +55,30 @@ impl Inside {
 
     /// All of the session's processes by their group; without one, the interpreter and the command.
     fn held(&self) -> Held {
-        self.group.as_ref().and_then(Group::held).unwrap_or_else(|| {
+        let held = self.group.as_ref().and_then(Group::held).unwrap_or_else(|| {
             let command = self.of_last_command(|command| command.footprint().resident);
             let memory = self.interpreter.footprint().resident + command;
-            Held { memory, processes: 1 + u32::from(command > 0) }
-        })
+            Held { memory, processes: 1 + u32::from(command > 0), io: None }
+        });
+        Held { io: held.io.or_else(|| self.io()), ..held }
+    }
+
+    /// What the session's processes and those that are over read from and wrote to disks. A process that nobody of the
+    /// session waited for takes its part with it, so the sum may be less than it was: then it stays.
+    fn io(&self) -> Option<Io> {
+        let own = self.interpreter.pid();
+        let mut processes = self.group.as_ref().map(Group::processes).unwrap_or_default();
+        if processes.is_empty() {
+            let last = self.commands().last.as_ref().map(Process::pid);
+            processes.extend([own].into_iter().chain(last));
+        }
+        let found: Vec<(u64, u64)> = processes.into_iter().filter_map(disk_bytes).collect();
+        if found.is_empty() {
+            return None;
+        }
+        let (read, written) = found.iter().fold((0, 0), |(read, written), one| (read + one.0, written + one.1));
+        let kept = |most: &AtomicU64, now| most.fetch_max(now, Ordering::Relaxed).max(now);
+        Some(Io { read: kept(&self.read, read), written: kept(&self.written, written) })
     }
 
     fn commands(&self) -> MutexGuard<'_, Metered> {
@@ -82,9 +105,35 @@ impl Inside {
         }
     }
 
+    /// Ends all of it, also where it stands still.
+    fn end(&self) {
+        self.hold.kill();
+        if let Some(group) = &self.group {
+            group.end_frozen();
+        }
+    }
+
+    /// All of it stands still.
+    fn freeze(&self) -> io::Result<()> {
+        freeze::freeze(self.hold.as_place()?, self.group.as_ref())
+    }
+
+    /// All of it goes on.
+    fn thaw(&self) -> io::Result<()> {
+        freeze::thaw(self.hold.as_place()?, self.group.as_ref())
+    }
+
     fn ran_out_of_memory(&self) -> bool {
         self.group.as_ref().is_some_and(Group::ran_out_of_memory)
     }
+}
+
+/// What the tier knows of a session beside its processes.
+#[derive(Debug)]
+pub struct Has {
+    pub enforcement: Enforcement,
+    pub differ: Option<Differ>,
+    pub changes: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -96,6 +145,9 @@ pub struct ProcessCell {
     /// Pipes of commands that are over, which something that they started may still write to.
     left: Vec<Output>,
     enforcement: Enforcement,
+    differ: Option<Differ>,
+    /// What takes its changes in copy-on-write mounts.
+    changes: Option<Arc<OwnedFd>>,
     /// Until the way out was opened.
     line: Option<OwnedFd>,
     /// The next session is forked when this one is gone.
@@ -104,10 +156,12 @@ pub struct ProcessCell {
 
 impl ProcessCell {
     /// Takes a session that is ready.
-    pub fn open(ready: Ready, refill: Refill, setup: &Setup, enforcement: Enforcement) -> Self {
-        let Ready { socket, outputs: [out, err], hold, interpreter, group, line, door } = ready;
+    pub fn open(ready: Ready, refill: Refill, setup: &Setup, has: Has) -> Self {
+        let Ready { socket, outputs: [out, err], hold, interpreter, group, line, changes: _, door } = ready;
+        let Has { enforcement, differ, changes } = has;
         let commands = Mutex::default();
-        let inside = Inside { hold, interpreter, door, group, memory: setup.memory, commands };
+        let (read, written) = <(AtomicU64, AtomicU64)>::default();
+        let inside = Inside { hold, interpreter, door, group, memory: setup.memory, read, written, commands };
         Self {
             frames: Frames::new(TIER, socket, setup),
             outputs: [Output::new(Stream::Stdout, out), Output::new(Stream::Stderr, err)],
@@ -115,6 +169,8 @@ impl ProcessCell {
             errand: Errand::None,
             left: Vec::new(),
             enforcement,
+            differ,
+            changes,
             line,
             _refill: refill,
         }
@@ -294,9 +350,25 @@ impl Cell for ProcessCell {
         &self.enforcement
     }
 
+    fn differ(&self) -> Option<Differ> {
+        self.differ.clone()
+    }
+
     fn killer(&self) -> Killer {
         let inside = Arc::clone(&self.inside);
-        Killer::new(move || inside.hold.kill())
+        Killer::new(move || inside.end())
+    }
+
+    fn short_of(&self) -> Option<(LimitHit, String)> {
+        // Without namespaces what it writes to is the host's own.
+        self.inside.hold.place()?;
+        disk::short_of(self.inside.interpreter.pid(), self.changes.as_ref().map(AsFd::as_fd))
+    }
+
+    fn freezer(&self) -> Option<Freezer> {
+        self.inside.hold.place()?;
+        let (one, other) = (Arc::clone(&self.inside), Arc::clone(&self.inside));
+        Some(Freezer::new(move || one.freeze(), move || other.thaw()))
     }
 
     fn meter(&self) -> Meter {
@@ -308,6 +380,6 @@ impl Cell for ProcessCell {
 
 impl Drop for ProcessCell {
     fn drop(&mut self) {
-        self.inside.hold.kill();
+        self.inside.end();
     }
 }

@@ -2,17 +2,22 @@
 //!
 //! Answers to: `jail` and `cell`. Must not: touch a group that it did not make.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use ringfence_tier::Held;
+use ringfence_types::Io;
+use rustix::process::{Pid, Signal, kill_process};
 
 const MOUNTED: &str = "/sys/fs/cgroup";
+/// What processes may take to stand still.
+const PATIENCE: Duration = Duration::from_secs(3);
 const PREFIX: &str = "ringfence-";
 
 /// What a group may hold.
@@ -80,12 +85,24 @@ impl Groups {
         self.bounds
     }
 
+    /// Whether this machine has any.
+    pub fn are_there(&self) -> bool {
+        self.kind.is_some()
+    }
+
     /// A new group; `None` where this machine has none.
     pub fn make(&self) -> io::Result<Option<Group>> {
         let Some(kind) = &self.kind else { return Ok(None) };
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{:p}-{number}", std::process::id(), Arc::as_ptr(&self.made));
-        let mut group = Group { memory: PathBuf::new(), time: None, peak: None, folders: Vec::new(), together: false };
+        let mut group = Group {
+            memory: PathBuf::new(),
+            time: None,
+            peak: None,
+            folders: Vec::new(),
+            together: false,
+            freezer: Mutex::default(),
+        };
         match kind {
             Kind::Apart { memory, processes, time } => {
                 group.memory = group.add_folder(memory.join(&name))?;
@@ -98,6 +115,8 @@ impl Groups {
             Kind::Together(root) => {
                 // Harmless where it is set already.
                 let _ = std::fs::write(root.join("cgroup.subtree_control"), "+memory +pids +cpu");
+                // Where it can't be had, what processes say of themselves to the kernel is read.
+                let _ = std::fs::write(root.join("cgroup.subtree_control"), "+io");
                 let folder = group.add_folder(root.join(&name))?;
                 std::fs::write(folder.join("memory.max"), self.bounds.memory.to_string())?;
                 std::fs::write(folder.join("pids.max"), self.bounds.processes.to_string())?;
@@ -121,6 +140,8 @@ pub struct Group {
     peak: Option<File>,
     folders: Vec<PathBuf>,
     together: bool,
+    /// Where its processes are made to stand still, once they were.
+    freezer: Mutex<Option<PathBuf>>,
 }
 
 impl Group {
@@ -154,7 +175,83 @@ impl Group {
         let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let name = if self.together { "memory.current" } else { "memory.usage_in_bytes" };
         let processes = self.folders.iter().find_map(|folder| number(folder.join("pids.current")))?;
-        Some(Held { memory: number(self.memory.join(name))?, processes: u32::try_from(processes).ok()? })
+        let memory = number(self.memory.join(name))?;
+        Some(Held { memory, processes: u32::try_from(processes).ok()?, io: self.io() })
+    }
+
+    /// Its processes, as the host numbers them.
+    pub fn processes(&self) -> Vec<i32> {
+        pids(&self.memory)
+    }
+
+    /// Makes all its processes stand still; returns when they do.
+    pub fn freeze(&self) -> io::Result<()> {
+        if self.together {
+            std::fs::write(self.memory.join("cgroup.freeze"), "1")?;
+            return until(|| holds(&self.memory.join("cgroup.events"), "frozen 1"));
+        }
+        let folder = self.freezer_made()?;
+        std::fs::write(folder.join("freezer.state"), "FROZEN")?;
+        // What comes into a frozen group is frozen, and starts nothing more.
+        until(|| {
+            let inside: BTreeSet<i32> = pids(&folder).into_iter().collect();
+            let outside = self.processes().into_iter().filter(|pid| !inside.contains(pid));
+            let mut all_inside = true;
+            for pid in outside {
+                all_inside = false;
+                // One that is gone by now need not be moved.
+                let _ = std::fs::write(folder.join("cgroup.procs"), pid.to_string());
+            }
+            all_inside && holds(&folder.join("freezer.state"), "FROZEN")
+        })
+    }
+
+    /// Lets them go on.
+    pub fn thaw(&self) -> io::Result<()> {
+        match &*self.freezer() {
+            _ if self.together => std::fs::write(self.memory.join("cgroup.freeze"), "0"),
+            Some(folder) => std::fs::write(folder.join("freezer.state"), "THAWED"),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends every process of a group that stands still: what stands could not end by itself.
+    pub fn end_frozen(&self) {
+        let is_frozen =
+            self.freezer().is_some() || (self.together && holds(&self.memory.join("cgroup.events"), "frozen 1"));
+        if !is_frozen {
+            return;
+        }
+        // They stand, so that their numbers are still theirs.
+        for pid in self.processes().into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = self.thaw();
+    }
+
+    fn freezer(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.freezer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A group of the freezer's, which few sessions ever need.
+    fn freezer_made(&self) -> io::Result<PathBuf> {
+        let mut freezer = self.freezer();
+        if let Some(folder) = &*freezer {
+            return Ok(folder.clone());
+        }
+        let name = self.memory.file_name().ok_or(io::ErrorKind::NotFound)?;
+        let folder = Path::new(MOUNTED).join("freezer").join(name);
+        std::fs::create_dir(&folder)?;
+        Ok(freezer.insert(folder).clone())
+    }
+
+    /// Bytes to and from disks, where groups count them: in version 1 they know nothing of what is written later, on the
+    /// kernel's own time.
+    fn io(&self) -> Option<Io> {
+        if !self.together {
+            return None;
+        }
+        std::fs::read_to_string(self.memory.join("io.stat")).ok().map(|text| io_of(&text))
     }
 
     /// Whether the kernel ended one of its processes for its memory.
@@ -166,7 +263,7 @@ impl Group {
 
     /// Removes the group. Whether it is gone: it stays while it has a process.
     pub fn remove(&self) -> bool {
-        self.folders.iter().all(|folder| match std::fs::remove_dir(folder) {
+        self.folders.iter().chain(self.freezer().iter()).all(|folder| match std::fs::remove_dir(folder) {
             Ok(()) => true,
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         })
@@ -175,10 +272,35 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        self.end_frozen();
         if !self.remove() {
-            crate::remains::remove_later(std::mem::take(&mut self.folders));
+            let mut folders = std::mem::take(&mut self.folders);
+            folders.extend(self.freezer().take());
+            crate::remains::remove_later(folders);
         }
     }
+}
+
+fn pids(folder: &Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Whether a line of one of the kernel's files is this.
+fn holds(path: &Path, line: &str) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(|found| found == line))
+}
+
+/// Looks until it is so.
+fn until(mut is_so: impl FnMut() -> bool) -> io::Result<()> {
+    let start = Instant::now();
+    while !is_so() {
+        if start.elapsed() > PATIENCE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// What one of the kernel's small files says now.
@@ -188,13 +310,23 @@ fn whole(file: &File) -> Option<String> {
     buffer.get(..count).and_then(|text| std::str::from_utf8(text).ok()).map(str::to_owned)
 }
 
+/// The sum over all disks: `8:0 rbytes=1 wbytes=2 rios=1 …` each.
+fn io_of(text: &str) -> Io {
+    let sum = |name: &str| {
+        text.split_whitespace()
+            .filter_map(|word| word.strip_prefix(name)?.parse::<u64>().ok())
+            .fold(0, u64::saturating_add)
+    };
+    Io { read: sum("rbytes="), written: sum("wbytes=") }
+}
+
 fn number_after(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 /// Groups that a host which is gone has left. Their processes are gone with it.
 pub fn sweep() {
-    let roots = ["memory", "pids", "cpuacct", "cpu,cpuacct", ""].map(|name| Path::new(MOUNTED).join(name));
+    let roots = ["memory", "pids", "cpuacct", "cpu,cpuacct", "freezer", ""].map(|name| Path::new(MOUNTED).join(name));
     for root in roots {
         let Ok(entries) = std::fs::read_dir(&root) else { continue };
         for entry in entries.flatten() {
@@ -206,5 +338,17 @@ pub fn sweep() {
                 let _ = std::fs::remove_dir(entry.path());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn io_is_the_sum_over_all_disks() {
+        let text = "8:0 rbytes=100 wbytes=20 rios=1 wios=2 dbytes=9 dios=0\n253:1 rbytes=1 wbytes=2 rios=3 wios=4\n";
+        assert_eq!(io_of(text), Io { read: 101, written: 22 });
+        assert_eq!(io_of(""), Io::default());
     }
 }

@@ -37,6 +37,14 @@ impl Hold {
         }
     }
 
+    /// The place; an error where there are no namespaces.
+    pub fn as_place(&self) -> std::io::Result<&Process> {
+        match self {
+            Self::Place(place) => Ok(place),
+            Self::Leash(_) => Err(std::io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// A handle on the place, where there is one.
     pub fn place(&self) -> Option<BorrowedFd<'_>> {
         match self {

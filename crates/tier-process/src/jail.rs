@@ -41,6 +41,8 @@ pub struct Ready {
     pub group: Option<Group>,
     /// Where its place waits to be asked for the way out; `None` where there is no network.
     pub line: Option<OwnedFd>,
+    /// What holds what it changes in copy-on-write mounts, where it has any.
+    pub changes: Option<OwnedFd>,
     /// Where commands for it are asked for.
     pub door: Arc<Door>,
 }
@@ -71,6 +73,8 @@ pub struct Jail {
     child: Child,
     /// The sessions' folders, where there are no namespaces.
     folder: Option<String>,
+    /// Whether its sessions have a network.
+    network: bool,
 }
 
 impl Jail {
@@ -87,7 +91,8 @@ impl Jail {
         let mut command = executable.command().map_err(no_copy)?;
         let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).stdout(Stdio::from(door_end)).spawn()?;
         let folder = plan.lock_only.as_ref().map(|lock| lock.folder.clone());
-        let jail = Self { control: Some(ours), door, child, folder };
+        let network = plan.session.network.is_some();
+        let jail = Self { control: Some(ours), door, child, folder, network };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
         let said = jail.control()?.receive()?.bytes;
@@ -118,7 +123,9 @@ impl Jail {
             Some(leash) => Hold::Leash(leash),
             None => Hold::Place(process(handle()?)?),
         };
-        let (interpreter, line) = (process(handle()?)?, handles.next());
+        let interpreter = process(handle()?)?;
+        let line = if self.network { handles.next() } else { None };
+        let changes = handles.next();
         let group = groups.make()?;
         match &group {
             Some(group) => group.add(interpreter.pid())?,
@@ -129,7 +136,7 @@ impl Jail {
             }
         }
         let door = Arc::clone(&self.door);
-        Ok(Ready { socket: ours, outputs: [out, err], hold, interpreter, group, line, door })
+        Ok(Ready { socket: ours, outputs: [out, err], hold, interpreter, group, line, changes, door })
     }
 }
 

@@ -33,6 +33,7 @@ impl Level {
     pub fn new() -> Self {
         let without = Capabilities {
             packages: true,
+            measures_io: true,
             inner_limits: &INNER_LIMITS,
             ..Capabilities::closed(TierName::Process, 3, Strength::Language)
         };
@@ -41,6 +42,8 @@ impl Level {
             workspace: true,
             mounts_ro: true,
             mounts_rw: true,
+            mounts_cow: true,
+            freeze: true,
             commands: true,
             mounts_bound: true,
             network: true,

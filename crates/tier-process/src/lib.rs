@@ -4,7 +4,10 @@
 //! grant, hand a used session out again, or build a jail that is weaker than its plan.
 
 mod cell;
+mod changes;
+mod disk;
 mod errand;
+mod freeze;
 mod group;
 mod hold;
 mod interpreter;
@@ -29,7 +32,7 @@ use tokio::sync::OnceCell;
 
 pub use interpreter::{Interpreter, NoInterpreter};
 
-use crate::cell::ProcessCell;
+use crate::cell::{Has, ProcessCell};
 use crate::level::{Level, Walls};
 use crate::pool::Pools;
 
@@ -141,7 +144,7 @@ fn never() -> Probe {
 fn needs_walls(needs: Needs) -> Option<&'static str> {
     let asked = [
         (needs.workspace, "a workspace"),
-        (needs.mounts_ro || needs.mounts_rw, "a mount"),
+        (needs.mounts_ro || needs.mounts_rw || needs.mounts_cow, "a mount"),
         (needs.network || needs.secrets, "a filtered network"),
     ];
     asked.into_iter().find(|(asked, _)| *asked).map(|(_, what)| what)
@@ -196,15 +199,21 @@ impl Tier for ProcessTier {
             if let (Walls::None, Some(what)) = (walls, needs_walls(grant.needs())) {
                 return Err(cannot_open(format!("{what} needs namespaces, which can't be made here")));
             }
-            let (ready, refill) = self.pools.take(grant, &interpreter, walls).await.map_err(cannot_open)?;
+            let (mut ready, refill) = self.pools.take(grant, &interpreter, walls).await.map_err(cannot_open)?;
             let setup = Setup {
                 version: ringfence_wire::VERSION,
                 memory: grant.limits().memory.bytes(),
                 workspace: grant.workspace().map_or(0, |quota| quota.bytes()),
                 functions: grant.functions().to_vec(),
             };
-            let enforcement = probe::enforcement(walls, ready.group.is_some());
-            Ok(Box::new(ProcessCell::open(ready, refill, &setup, enforcement)) as Box<dyn Cell>)
+            let changes = ready.changes.take().map(Arc::new);
+            let differ = changes.clone().map(|held| changes::differ(grant, held, plan::scratch(grant))).transpose();
+            let has = Has {
+                enforcement: probe::enforcement(walls, ready.group.is_some()),
+                differ: differ.map_err(cannot_open)?,
+                changes,
+            };
+            Ok(Box::new(ProcessCell::open(ready, refill, &setup, has)) as Box<dyn Cell>)
         })
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use ringfence_policy::{Grant, MountMode};
-use ringfence_wire::jail::{EGRESS, LockOnly, Node, Plan, SessionPlan, Users};
+use ringfence_wire::jail::{CHANGES, EGRESS, LockOnly, Node, Plan, SessionPlan, Users};
 
 use crate::interpreter::Interpreter;
 use crate::{users, way_out};
@@ -34,22 +34,23 @@ const SCRATCH: u64 = 64 << 20;
 /// Files and folders in each.
 const INODES: u64 = 16_384;
 
-/// The plan of a jail for sessions under this grant. `block` tells jails apart by their users.
-pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
+/// The plan of a jail for sessions under this grant. `block` tells jails apart by their users; `grouped`: each session
+/// has a control group.
+pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32, grouped: bool) -> Plan {
     Plan {
         users: users::range(block).map_or(Users::Own, |first| Users::Range { first, count: users::BLOCK }),
         root: root(grant, interpreter),
         program: interpreter.executable.clone(),
         environment: environment(grant, interpreter),
         preload: preload(grant, interpreter),
-        session: session(grant),
+        session: session(grant, grouped),
         lock_only: None,
     }
 }
 
 /// The plan where there are no namespaces.
-pub fn lock_only_plan(grant: &Grant, interpreter: &Interpreter, block: u32) -> Plan {
-    let plan = plan(grant, interpreter, block);
+pub fn lock_only_plan(grant: &Grant, interpreter: &Interpreter, block: u32, grouped: bool) -> Plan {
+    let plan = plan(grant, interpreter, block, grouped);
     let user = users::unused(block);
     let there = |path: &String| Path::new(path).exists();
     let folders = interpreter.folders();
@@ -81,6 +82,7 @@ fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {
     nodes.extend(SETTINGS.iter().filter_map(|name| there(format!("/etc/{name}"))).map(seen));
     nodes.extend(written());
     nodes.extend(grant.needs().network.then(|| Node::Folder { at: EGRESS.to_owned() }));
+    nodes.extend(grant.needs().mounts_cow.then(|| Node::Folder { at: CHANGES.to_owned() }));
     nodes.extend(DEVICES.iter().map(|name| format!("/dev/{name}")).map(|path| Node::Bind {
         host: path.clone(),
         at: path,
@@ -89,11 +91,13 @@ fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {
     }));
     let folders = interpreter.folders().into_iter();
     nodes.extend(folders.filter_map(|path| path.to_str().map(str::to_owned)).map(seen));
-    nodes.extend(grant.mounts().iter().map(|mount| Node::Bind {
-        host: mount.host.clone(),
-        at: mount.at.to_string(),
-        writable: mount.mode == MountMode::Rw,
-        device: false,
+    nodes.extend(grant.mounts().iter().map(|mount| {
+        let (host, at) = (mount.host.clone(), mount.at.to_string());
+        match mount.mode {
+            MountMode::Ro => Node::Bind { host, at, writable: false, device: false },
+            MountMode::Rw => Node::Bind { host, at, writable: true, device: false },
+            MountMode::Cow => Node::Cow { host, at },
+        }
     }));
     nodes
 }
@@ -157,27 +161,43 @@ fn preload(grant: &Grant, interpreter: &Interpreter) -> Vec<String> {
     common.into_iter().map(str::to_owned).chain(packages).collect()
 }
 
-fn session(grant: &Grant) -> SessionPlan {
+/// What a session may write to each of `/tmp`, `/dev/shm` and copy-on-write mounts.
+pub fn scratch(grant: &Grant) -> u64 {
+    match grant.limits().disk.bytes() {
+        0 => SCRATCH,
+        bytes => bytes,
+    }
+}
+
+fn session(grant: &Grant, grouped: bool) -> SessionPlan {
     let limits = grant.limits();
-    let mounts = grant.mounts().iter().filter(|mount| mount.mode == MountMode::Rw);
+    let mounts = || grant.mounts().iter();
     let mut writable: Vec<String> = vec!["/tmp".to_owned(), "/dev/shm".to_owned()];
     writable.extend(grant.workspace().map(|_| "/workspace".to_owned()));
-    writable.extend(mounts.map(|mount| mount.at.to_string()));
-    let scratch = limits.disk.bytes().max(SCRATCH);
+    writable.extend(mounts().filter(|mount| mount.mode != MountMode::Ro).map(|mount| mount.at.to_string()));
+    let cow = mounts().filter(|mount| mount.mode == MountMode::Cow);
+    let cow: Vec<String> = cow.map(|mount| mount.at.to_string()).collect();
+    let scratch = scratch(grant);
     let largest_file = scratch.max(grant.workspace().map_or(0, |quota| quota.bytes()));
+    let mut amounts = vec![
+        ("RLIMIT_NOFILE".to_owned(), limits.open_files.max(16).into()),
+        ("RLIMIT_FSIZE".to_owned(), largest_file),
+        ("RLIMIT_CORE".to_owned(), 0),
+        ("RLIMIT_MEMLOCK".to_owned(), 0),
+        ("RLIMIT_MSGQUEUE".to_owned(), 0),
+        ("RLIMIT_SIGPENDING".to_owned(), 256),
+    ];
+    // The kernel counts by user, and sessions with copy-on-write mounts share theirs: their groups count for each.
+    if cow.is_empty() || !grouped {
+        amounts.push(("RLIMIT_NPROC".to_owned(), limits.processes.max(1).into()));
+    }
     SessionPlan {
         tmp: scratch,
         workspace: grant.workspace().map(|quota| quota.bytes()),
         inodes: INODES,
-        limits: vec![
-            ("RLIMIT_NOFILE".to_owned(), limits.open_files.max(16).into()),
-            ("RLIMIT_NPROC".to_owned(), limits.processes.max(1).into()),
-            ("RLIMIT_FSIZE".to_owned(), largest_file),
-            ("RLIMIT_CORE".to_owned(), 0),
-            ("RLIMIT_MEMLOCK".to_owned(), 0),
-            ("RLIMIT_MSGQUEUE".to_owned(), 0),
-            ("RLIMIT_SIGPENDING".to_owned(), 256),
-        ],
+        cow,
+        changes: scratch,
+        limits: amounts,
         writable,
         exec: true,
         network: grant.needs().network.then_some(way_out::PORT),

@@ -83,12 +83,13 @@ impl Pools {
         }
         let limits = grant.limits();
         let bounds = Bounds { memory: limits.memory.bytes(), processes: limits.processes.max(1) };
+        let groups = Groups::new(bounds);
         let block = self.block.fetch_add(1, Ordering::Relaxed);
         let plan = match key.4 {
-            Walls::Namespaces => plan(grant, interpreter, block),
-            Walls::None => lock_only_plan(grant, interpreter, block),
+            Walls::Namespaces => plan(grant, interpreter, block, groups.are_there()),
+            Walls::None => lock_only_plan(grant, interpreter, block, groups.are_there()),
         };
-        let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, Groups::new(bounds), self.warm)?);
+        let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, groups, self.warm)?);
         shelves.insert(key.clone(), Arc::clone(&shelf));
         drop(shelves);
         // Their sessions that are at work go on; ending the jail waits for nothing but its thread.

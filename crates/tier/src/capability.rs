@@ -22,12 +22,18 @@ pub struct Capabilities {
     pub mounts_ro: bool,
     /// Writable mounts.
     pub mounts_rw: bool,
+    /// Copy-on-write mounts, whose difference [`crate::Cell::differ`] reads.
+    pub mounts_cow: bool,
     /// Filtered network.
     pub network: bool,
     /// Packages that need native code or a CPython environment.
     pub packages: bool,
     /// Programs that are not Python, by [`crate::Turn::Exec`].
     pub commands: bool,
+    /// What its cells read from and write to disks, in [`crate::Held::io`].
+    pub measures_io: bool,
+    /// Cells can be made to stand still, by [`crate::Cell::freezer`].
+    pub freeze: bool,
     /// Mounts are bound by the tier itself, so that the host copies nothing into the cell.
     pub mounts_bound: bool,
     /// What holds where nothing is missing, in words for `doctor`; empty where there is but one way to be ready.
@@ -67,9 +73,12 @@ impl Capabilities {
             workspace: false,
             mounts_ro: false,
             mounts_rw: false,
+            mounts_cow: false,
             network: false,
             packages: false,
             commands: false,
+            measures_io: false,
+            freeze: false,
             mounts_bound: false,
             at_best: "",
             inner_limits: &[],

@@ -9,7 +9,9 @@ mod enforcement;
 mod fault;
 
 use std::fmt;
+use std::fs::File;
 use std::future::Future;
+use std::io;
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,8 +19,8 @@ use std::time::Duration;
 
 use ringfence_policy::Grant;
 use ringfence_types::{
-    Call, CallId, Command, Engine, FileOp, FileReply, GuestError, GuestException, LimitKind, MimeBundle, Source,
-    Stream, TierName, Value,
+    Call, CallId, Changes, Command, Engine, FileFault, FileOp, FileReply, GuestError, GuestException, GuestPath, Io,
+    LimitHit, LimitKind, MimeBundle, Source, Stream, TierName, Value,
 };
 
 pub use capability::{Capabilities, EngineInfo, InnerLimit, Probe};
@@ -92,6 +94,24 @@ pub trait Cell: Send {
 
     /// Ends the cell from any thread, also while `step` is waiting.
     fn killer(&self) -> Killer;
+
+    /// Reads what the cell changes in the copy-on-write mounts of its grant; `None` where it has none. Asked of tiers that
+    /// have [`Capabilities::mounts_cow`].
+    fn differ(&self) -> Option<Differ> {
+        None
+    }
+
+    /// A limit that the cell has reached now and that its programs learn of by an exception, such as a full disk; and
+    /// what is full, in one line. Found by the host.
+    fn short_of(&self) -> Option<(LimitHit, String)> {
+        None
+    }
+
+    /// Makes the cell stand still and go on, from any thread; `None` where it can't. Asked of tiers that have
+    /// [`Capabilities::freeze`].
+    fn freezer(&self) -> Option<Freezer> {
+        None
+    }
 
     /// Reads what the cell uses, from any thread, also while `step` is waiting.
     fn meter(&self) -> Meter;
@@ -169,6 +189,71 @@ impl fmt::Debug for Killer {
     }
 }
 
+/// Reads what a cell changed in its copy-on-write mounts, from any thread, also while it runs and when it is gone.
+/// Cloneable; the changes stay until the last clone is dropped. Both calls block.
+#[derive(Clone)]
+pub struct Differ {
+    changes: Arc<dyn Fn() -> io::Result<Changes> + Send + Sync>,
+    file: Arc<dyn Fn(&GuestPath) -> Result<File, FileFault> + Send + Sync>,
+}
+
+impl Differ {
+    /// One that finds the changes by `changes`, and opens an added or changed file by `file`. Both are bounded.
+    pub fn new(
+        changes: impl Fn() -> io::Result<Changes> + Send + Sync + 'static,
+        file: impl Fn(&GuestPath) -> Result<File, FileFault> + Send + Sync + 'static,
+    ) -> Self {
+        Self { changes: Arc::new(changes), file: Arc::new(file) }
+    }
+    /// What is not as it is on the host. Fails where the host can't look.
+    pub fn changes(&self) -> io::Result<Changes> {
+        (self.changes)()
+    }
+    /// An added or changed file, to be read. It is an ordinary one, and may still grow while the cell runs.
+    pub fn file(&self, path: &GuestPath) -> Result<File, FileFault> {
+        (self.file)(path)
+    }
+}
+
+impl fmt::Debug for Differ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Differ")
+    }
+}
+
+/// Makes one cell stand still: none of its processes uses the processor before it is thawed. A kill works all the same.
+/// Cloneable; harmless where the cell is gone. Both calls block for moments.
+#[derive(Clone)]
+pub struct Freezer {
+    freeze: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
+    thaw: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
+}
+
+impl Freezer {
+    /// One that stops every process of the cell by `freeze`, which returns when all of them stand, and lets them go on by
+    /// `thaw`.
+    pub fn new(
+        freeze: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+        thaw: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { freeze: Arc::new(freeze), thaw: Arc::new(thaw) }
+    }
+    /// Makes it stand still.
+    pub fn freeze(&self) -> io::Result<()> {
+        (self.freeze)()
+    }
+    /// Lets it go on.
+    pub fn thaw(&self) -> io::Result<()> {
+        (self.thaw)()
+    }
+}
+
+impl fmt::Debug for Freezer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Freezer")
+    }
+}
+
 /// What a cell has used since it was opened, read by the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CellUsage {
@@ -185,6 +270,8 @@ pub struct Held {
     pub memory: u64,
     /// Processes.
     pub processes: u32,
+    /// Bytes to and from disks since it was opened; absent where that can't be read.
+    pub io: Option<Io>,
 }
 
 /// Reads the usage of one cell. Cloneable; gives the last reading where the cell is gone.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod changes;
 pub mod command;
 pub mod environment;
 pub mod exact;
@@ -14,18 +15,21 @@ pub mod id;
 pub mod json;
 pub mod limits;
 pub mod literal;
+pub mod monitor;
 pub mod nesting;
 pub mod outcome;
 pub mod strength;
 pub mod value;
 
 pub use call::{Call, CallId, Engine, GuestError, GuestException, MimeBundle, Source, Stream, TraceFrame};
+pub use changes::{Change, ChangeKind, Changes, Skipped};
 pub use command::{Command, CommandFault, Stdin};
 pub use environment::{Environment, EnvironmentName, EnvironmentNameError};
 pub use files::{FileEntry, FileFault, FileOp, FileReply, GuestPath};
 pub use function::{Default, FunctionSpec, Parameter, ParameterKind};
 pub use id::{IdError, RunId, SessionId, Tenant};
 pub use limits::{ByteSize, LimitKind, Limits, ParseUnitError, Span};
+pub use monitor::{Io, Measure, MonitorAction};
 pub use nesting::{Nesting, TooDeep};
 pub use outcome::{AuditSpan, Considered, Dropped, LimitHit, Outcome, Shown, Status, Usage};
 pub use strength::{Strength, TierName, UnknownName};

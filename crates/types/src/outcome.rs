@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::call::{GuestException, MimeBundle};
+use crate::changes::Changes;
 use crate::id::{RunId, SessionId};
 use crate::limits::LimitKind;
 use crate::strength::{Strength, TierName};
@@ -155,4 +156,6 @@ pub struct Outcome {
     pub chosen: Vec<Considered>,
     /// Where it stands in the audit log.
     pub audit: Option<AuditSpan>,
+    /// What the session changed in copy-on-write mounts so far, where a front door asked.
+    pub changes: Option<Changes>,
 }

@@ -18,6 +18,9 @@ pub const EGRESS: &str = "/run/egress";
 
 /// How a failure begins where this machine does not let the jail's walls be built: no namespaces, or no mounts in them.
 pub const NO_WALLS: &str = "no walls: ";
+/// Where a place keeps what a session changes in folders that it sees copy-on-write, until it is hidden. In it, for the
+/// mount of number N, `N/upper` holds the changes.
+pub const CHANGES: &str = "/run/changes";
 
 /// The certificates that its programs trust.
 pub const TRUSTED: &str = "/run/egress/trusted.pem";
@@ -82,6 +85,13 @@ pub enum Node {
         /// Whether it is a device, which would be none without leave.
         device: bool,
     },
+    /// A folder of the host's that sessions write to without changing it.
+    Cow {
+        /// Its path on the host.
+        host: String,
+        /// Where it is seen.
+        at: String,
+    },
     /// A symbolic link.
     Link {
         /// Where it lies.
@@ -112,6 +122,10 @@ pub struct SessionPlan {
     pub workspace: Option<u64>,
     /// Files and folders in each of them.
     pub inodes: u64,
+    /// Where it sees folders of the host's copy-on-write, by number.
+    pub cow: Vec<String>,
+    /// Bytes of what it changes in them, together.
+    pub changes: u64,
     /// Resource limits by the kernel's names (`RLIMIT_NOFILE`), each hard and soft.
     pub limits: Vec<(String, u64)>,
     /// What may be written beneath these paths, mounts included.
@@ -172,3 +186,7 @@ pub enum Report {
     /// It ended with this code, or by the signal that 128 is taken from.
     Exited(i32),
 }
+
+/// The user inside of the first session of a jail that has a range of users. Where folders are seen copy-on-write it is
+/// that of every session: the host's folder belongs to one user of the jail's.
+pub const FIRST_USER: u32 = 1000;

@@ -17,4 +17,4 @@ pub use executable::Executable;
 pub use frames::{Frames, Taken};
 pub use line::{Line, Refill};
 pub use link::{Gone, Link, readable};
-pub use process::{Footprint, Process, status_field};
+pub use process::{Footprint, Process, disk_bytes, status_field};

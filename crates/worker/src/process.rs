@@ -3,10 +3,11 @@
 //! Answers to: the cells of the tiers. Must not: wait for the process, or believe what it says of itself.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, pidfd_send_signal, prlimit};
 
@@ -14,6 +15,9 @@ use crate::sys;
 
 /// Room for what the kernel says of a process; the lines that are read are near its start.
 const STATUS: usize = 4 << 10;
+
+/// What it may take to stand still.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A worker process.
 #[derive(Debug)]
@@ -81,6 +85,26 @@ impl Process {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
+    /// Stops it; returns when it stands.
+    pub fn stop(&self) -> io::Result<()> {
+        pidfd_send_signal(&self.handle, Signal::STOP)?;
+        let start = Instant::now();
+        while self.status(|status| field_of(status, "State:").is_some_and(|state| !state.starts_with(['T', 'Z'])))
+            == Some(true)
+        {
+            if start.elapsed() > PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.handle, Signal::CONT)?)
+    }
+
     /// Whether it was this handle that ended it.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Relaxed)
@@ -124,6 +148,14 @@ pub struct Footprint {
     pub size: u64,
     /// What of it is in memory.
     pub resident: u64,
+}
+
+/// Bytes that a process read from and wrote to disks, with those of its children that are over; `None` where that can't be
+/// read.
+pub fn disk_bytes(pid: i32) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    let number = |field| field_of(&text, field)?.parse::<u64>().ok();
+    Some((number("read_bytes:")?, number("write_bytes:")?))
 }
 
 /// One line of `/proc/PID/status`, without its name; `field` ends in a colon.

@@ -228,5 +228,6 @@ async fn drive(cell: &mut dyn Cell, source: Source, session: SessionId) -> Resul
         chosen: Vec::new(),
         exit_code: None,
         audit: None,
+        changes: None,
     })
 }

@@ -175,5 +175,6 @@ fn outcome(stdout: &str) -> Outcome {
         usage: ringfence_types::Usage::default(),
         chosen: Vec::new(),
         audit: None,
+        changes: None,
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ringfence_audit::event::*;
 use ringfence_audit::{Entry, Event, FixedClock, Keypair, Log, LogOptions, MemorySink, Report, Scope};
 use ringfence_types::{
-    Considered, LimitHit, LimitKind, Limits, RunId, SessionId, Source, Status, Strength, Tenant, TierName, Usage,
+    Considered, Io, LimitHit, LimitKind, Limits, Measure, MonitorAction, RunId, SessionId, Source, Status, Strength,
+    Tenant, TierName, Usage,
 };
 use serde_json::json;
 
@@ -82,7 +83,18 @@ pub fn events() -> Vec<Event> {
             }],
         }),
         Event::RunStarted(RunStarted::of(&Source::new("6*7"))),
-        Event::Sampled(Sampled { cpu_percent: 99, memory: 1 << 20, processes: 2 }),
+        Event::Sampled(Sampled {
+            cpu_percent: 99,
+            memory: 1 << 20,
+            processes: 2,
+            io: Some(Io { read: 1, written: 2 }),
+        }),
+        Event::ThresholdCrossed(ThresholdCrossed {
+            action: MonitorAction::Warn,
+            measure: Measure::Memory,
+            threshold: 1000,
+            reached: 1001,
+        }),
         Event::CallPermitted(CallPermitted { call: 1, function: function.clone(), arguments: arguments.clone() }),
         Event::CallDenied(CallDenied {
             call: 2,
@@ -123,10 +135,21 @@ pub fn events() -> Vec<Event> {
         Event::ConnectionEnded(ConnectionEnded { to, bytes_up: 5, bytes_down: 7, duration_us: 42, fault: None }),
         Event::FileRead(file.clone()),
         Event::FileWritten(FileAccess { refused: Some("read only".to_owned()), ..file }),
+        Event::ChangesCollected(ChangesCollected {
+            added: 1,
+            changed: 2,
+            removed: 3,
+            skipped: 0,
+            bytes: 4096,
+            complete: true,
+            sha256: "00".repeat(32),
+        }),
         Event::LimitStruck(LimitHit { kind: LimitKind::Wall, allowed: 1000, reached: 1001 }),
         Event::SnapshotTaken(snapshot.clone()),
         Event::SnapshotRestored(snapshot),
         Event::Killed(Killed { by: "kill".to_owned(), reason: reason.clone() }),
+        Event::SessionFrozen(Killed { by: "freeze".to_owned(), reason: reason.clone() }),
+        Event::SessionThawed(Killed { by: "thaw".to_owned(), reason: None }),
         Event::HoldSet(hold.clone()),
         Event::HoldReleased(hold),
         Event::RunClosed(RunClosed {

@@ -12,6 +12,7 @@ use ringfence_policy::Policy;
 use ringfence_types::{ByteSize, Command, GuestPath, Outcome, Status, Stdin};
 
 use crate::args::{ExecArgs, SessionArgs};
+use crate::commands::changes;
 use crate::commands::run::{Watcher, interruptible, put, request};
 use crate::fault::Fault;
 use crate::opened::{Opened, audit_log};
@@ -27,7 +28,7 @@ pub async fn exec(root: &Root, args: ExecArgs, printer: &mut Printer) -> Result<
     let session = args.session();
     let command = command(&args)?;
     let limit = Some(session.limits.load);
-    let as_json = args.json;
+    let (as_json, folder) = (args.json, args.changes.clone());
     let (session, policy, files) = loading::read(limit, "reading the policy and files", move || {
         let (policy, files) = (policy(&session)?, input::files(&session.files)?);
         Ok((session, policy, files))
@@ -42,15 +43,19 @@ pub async fn exec(root: &Root, args: ExecArgs, printer: &mut Printer) -> Result<
     let mut inside = opened.engine.session(request(&session, policy, None)?)?;
     put(&mut inside, files).await?;
     let command = command.reading(own_input().map_err(|error| Fault::usage(format!("no input: {error}")))?);
-    let outcome = {
+    let destination = changes::destination(folder.as_deref(), &inside)?;
+    let mut outcome = {
         let mut watcher = Watcher::new(printer, !as_json);
         let (handle, progress) = (inside.handle(), watcher.progress());
         interruptible(inside.exec(command, &mut watcher), &handle, progress, || false).await?
     };
-    drop(inside);
+    changes::collect(inside, destination, &mut outcome).await?;
     match as_json {
         true => printer.line(&outcome_to_json(&outcome).to_string()),
-        false => show::command(printer, &outcome),
+        false => {
+            show::command(printer, &outcome);
+            changes::tell(&outcome, folder.as_deref(), printer);
+        }
     }
     opened.close()?;
     Ok(exit_code(&outcome))

@@ -27,6 +27,7 @@ const NOTHING: Needs = Needs {
     workspace: false,
     mounts_ro: false,
     mounts_rw: false,
+    mounts_cow: false,
     network: false,
     secrets: false,
     packages: false,
@@ -34,6 +35,7 @@ const NOTHING: Needs = Needs {
     functions: false,
     type_check: false,
     type_assertions: false,
+    monitor_io: false,
     anomaly: false,
 };
 

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_api::{exit_code_of_status, outcome_to_json};
+use ringfence_audit::event::ThresholdCrossed;
 use ringfence_bridge::Registry;
 use ringfence_policy::Policy;
-use ringfence_session::{Engine, Handle, Request, RunError, Session, Watch};
-use ringfence_types::{GuestPath, MimeBundle, Outcome, Source, Status, Stream};
+use ringfence_session::{Engine, Handle, Request, RunError, Session, Watch, threshold_text};
+use ringfence_types::{GuestPath, MimeBundle, MonitorAction, Outcome, Source, Status, Stream};
 
 use crate::args::{RunArgs, SessionArgs};
+use crate::commands::changes;
 use crate::exports::Exports;
 use crate::fault::Fault;
 use crate::folders;
@@ -52,17 +54,19 @@ pub async fn run(root: &Root, args: RunArgs, printer: &mut Printer) -> Result<u8
         withheld(&session, printer);
     }
     loading::within(None, "putting files into the session", put(&mut session, files)).await?;
-    let (outcome, streamed) = {
+    let destination = changes::destination(args.changes.as_deref(), &session)?;
+    let (mut outcome, streamed) = {
         let mut watcher = Watcher::new(printer, !args.json);
         let outcome = watched(&opened.engine, &mut session, source, &mut watcher).await?;
         (outcome, watcher.streamed)
     };
-    drop(session);
+    changes::collect(session, destination, &mut outcome).await?;
     drop(exports);
     if args.json {
         printer.line(&outcome_to_json(&outcome).to_string());
     } else {
         show::outcome(printer, &outcome, streamed, args.quiet);
+        changes::tell(&outcome, args.changes.as_deref(), printer);
     }
     opened.close()?;
     Ok(exit_code(&outcome))
@@ -169,6 +173,13 @@ impl Watch for Watcher<'_> {
             self.progress.end();
             self.printer.guest(Stream::Stdout, text);
             self.printer.guest(Stream::Stdout, b"\n");
+        }
+    }
+
+    fn crossed(&mut self, threshold: &ThresholdCrossed) {
+        if self.streams && threshold.action == MonitorAction::Warn {
+            self.progress.end();
+            self.printer.note(&threshold_text(threshold));
         }
     }
 }

@@ -176,7 +176,8 @@ impl View {
 
     fn table(&self) -> String {
         // What is looked at first comes first: a narrow terminal cuts the ids.
-        let heads = ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "TENANT", "SESSION", "RUN", "CALLS"];
+        let heads =
+            ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "IO", "NOTE", "TENANT", "SESSION", "RUN", "CALLS"];
         table(&heads, self.rows.iter().map(Row::cells).collect())
     }
 
@@ -185,7 +186,8 @@ impl View {
             let session = &row.session;
             json!({"pid": row.pid, "session": session.session, "run": session.run, "tenant": session.tenant,
                 "tier": session.tier, "age_ms": session.age_ms, "cpu_percent": row.cpu_percent, "cpu_ms": session.cpu_ms,
-                "memory": session.memory, "processes": session.processes, "calls": session.calls})
+                "memory": session.memory, "processes": session.processes, "io": session.io, "frozen": session.frozen, "crossed": session.crossed,
+                "calls": session.calls})
         };
         json!(self.rows.iter().map(row).collect::<Vec<_>>())
     }
@@ -259,12 +261,21 @@ impl Row {
             self.cpu_percent.map_or_else(dash, |percent| percent.to_string()),
             row.memory.map_or_else(dash, size),
             row.processes.map_or_else(dash, |count| count.to_string()),
+            row.io.map_or_else(dash, |io| size(io.total())),
+            note(row).unwrap_or_else(dash),
             row.tenant.to_string(),
             row.session.to_string(),
             row.run.as_ref().map_or_else(dash, ToString::to_string),
             calls,
         ]
     }
+}
+
+/// That it stands still, or of what it uses more than its policy's thresholds.
+fn note(row: &SessionRow) -> Option<String> {
+    let crossed = row.crossed.iter().map(|measure| format!("{measure}!"));
+    let notes: Vec<String> = row.frozen.then(|| "frozen".to_owned()).into_iter().chain(crossed).collect();
+    (!notes.is_empty()).then(|| notes.join(","))
 }
 
 /// In the largest unit that leaves a digit before the point.
@@ -278,6 +289,8 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ringfence_types::{Io, Measure};
+
     use super::*;
 
     fn row(session: [u8; 16], cpu_ms: u64, memory: u64) -> SessionRow {
@@ -291,6 +304,9 @@ mod tests {
             cpu_ms: Some(cpu_ms),
             memory: Some(memory),
             processes: Some(3),
+            io: Some(Io { read: 1024, written: 512 }),
+            crossed: vec![Measure::Memory, Measure::Io],
+            frozen: true,
         }
     }
 
@@ -305,8 +321,8 @@ mod tests {
     fn what_was_used_since_the_last_look_is_told() {
         let id = SessionId::from_random([1; 16]);
         let want = format!(
-            "PID  TIER     AGE   CPU%  MEMORY  PROCS  TENANT  SESSION                               RUN  CALLS\n\
-             7    process  1.2s  50    5.0MiB  3      local   {id}  -    -\n"
+            "PID  TIER     AGE   CPU%  MEMORY  PROCS  IO      NOTE                TENANT  SESSION                               RUN  CALLS\n\
+             7    process  1.2s  50    5.0MiB  3      1.5KiB  frozen,memory!,io!  local   {id}  -    -\n"
         );
         assert_eq!(view().table(), want);
     }

@@ -152,6 +152,12 @@ fn answer(engine: &Engine, request: Request) -> Reply {
                 Some(Ok(())) | None => Reply::Killed { count },
             }
         }
+        Request::Freeze { target: Wanted(target), still, by, reason } => {
+            match engine.freeze(&target, still, Killing { by, reason }) {
+                Ok(done) => Reply::Frozen { count: done.count, faults: done.faults },
+                Err(error) => Reply::Failed { why: error.to_string() },
+            }
+        }
         Request::Release { hold } => match engine.release(&hold) {
             Ok(()) => Reply::Done,
             Err(error) => Reply::Failed { why: error.to_string() },

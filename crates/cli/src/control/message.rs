@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ringfence_bridge::Hold;
 use ringfence_session::{Running, Target};
-use ringfence_types::{RunId, SessionId, Tenant};
+use ringfence_types::{Io, Measure, RunId, SessionId, Tenant};
 use serde::{Deserialize, Serialize};
 
 /// The longest line that is read.
@@ -29,6 +29,17 @@ pub enum Request {
         /// The kill switch that stays set.
         hold: Option<Hold>,
     },
+    /// Make sessions stand still, or go on.
+    Freeze {
+        /// Which.
+        target: Wanted,
+        /// Whether they are to stand still.
+        still: bool,
+        /// Who asks, for the log.
+        by: String,
+        /// Why, in one line.
+        reason: Option<String>,
+    },
     /// Release a kill switch.
     Release {
         /// Which.
@@ -49,6 +60,13 @@ pub enum Reply {
     Killed {
         /// How many.
         count: usize,
+    },
+    /// How many sessions stand still, or go on, that did not before.
+    Frozen {
+        /// How many.
+        count: usize,
+        /// Why others do not, each with its session.
+        faults: Vec<String>,
     },
     /// Done.
     Done,
@@ -126,6 +144,15 @@ pub struct SessionRow {
     /// Processes of its cell now.
     #[serde(default)]
     pub processes: Option<u32>,
+    /// Bytes that its cell read from and wrote to disks; absent where that can't be read.
+    #[serde(default)]
+    pub io: Option<Io>,
+    /// Of what its run uses more than a threshold of its policy's.
+    #[serde(default)]
+    pub crossed: Vec<Measure>,
+    /// Whether it stands still.
+    #[serde(default)]
+    pub frozen: bool,
 }
 
 impl From<Running> for SessionRow {
@@ -140,6 +167,9 @@ impl From<Running> for SessionRow {
             cpu_ms: row.usage.map(|(used, _)| u64::try_from(used.cpu.as_millis()).unwrap_or(u64::MAX)),
             memory: row.usage.map(|(_, held)| held.memory),
             processes: row.usage.map(|(_, held)| held.processes),
+            io: row.usage.and_then(|(_, held)| held.io),
+            crossed: row.crossed,
+            frozen: row.frozen,
         }
     }
 }

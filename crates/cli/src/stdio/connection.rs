@@ -101,6 +101,7 @@ impl Connection {
                 self.spawn(Box::pin(Worker::open(Arc::clone(self), reply, open, snapshot)));
             }
             Ok(Method::Cancel(session)) => reply.with(self.cancel(&session)),
+            Ok(Method::Still(session, still)) => self.stand_still(reply, &session, still),
             Ok(Method::Close(session)) => self.close(reply, &session),
             Ok(Method::Task(session, task)) => self.hand(reply, &session, task),
             Err(fault) => reply.fault(&fault),
@@ -127,6 +128,21 @@ impl Connection {
     fn cancel(&self, session: &str) -> Result<Json, Fault> {
         locked(&self.sessions).get(session).ok_or_else(|| Fault::no_session(session))?.cancel();
         Ok(json!({}))
+    }
+
+    /// Not in the session's turn: it may be at work.
+    fn stand_still(&self, reply: Reply, session: &str, still: bool) {
+        let Some(handle) = locked(&self.sessions).get(session).map(Place::handle) else {
+            return reply.fault(&Fault::no_session(session));
+        };
+        self.spawn(Box::pin(async move {
+            let asked = move || if still { handle.freeze() } else { handle.thaw() };
+            match tokio::task::spawn_blocking(asked).await {
+                Ok(done) => reply.with(done.map(|()| json!({})).map_err(Fault::from)),
+                // The reply says so as it is dropped.
+                Err(_) => drop(reply),
+            }
+        }));
     }
 
     /// The session is gone for later requests at once, and answers when its cell is.

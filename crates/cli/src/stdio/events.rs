@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use ringfence_api::bundle;
+use ringfence_audit::event::ThresholdCrossed;
 use ringfence_session::Watch;
 use ringfence_types::{MimeBundle, Stream};
 use serde::Serialize;
@@ -16,6 +17,15 @@ use super::outbox::Outbox;
 pub(super) struct Wanted {
     pub output: bool,
     pub shown: bool,
+    pub thresholds: bool,
+}
+
+#[derive(Serialize)]
+struct Crossed<'a> {
+    event: &'static str,
+    session: &'a str,
+    #[serde(flatten)]
+    crossed: &'a ThresholdCrossed,
 }
 
 #[derive(Serialize)]
@@ -71,6 +81,12 @@ impl Watch for Events<'_> {
             };
             let text = torn.take(bytes);
             self.send(stream, &text);
+        }
+    }
+
+    fn crossed(&mut self, crossed: &ThresholdCrossed) {
+        if self.wanted.thresholds {
+            let _ = self.outbox.send(&Crossed { event: "threshold", session: self.session, crossed });
         }
     }
 

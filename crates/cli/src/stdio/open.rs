@@ -52,7 +52,7 @@ impl Plan {
         };
         Ok(Self {
             engine: recording(engine, options, &policy)?,
-            wanted: Wanted { output: open.output, shown: open.shown },
+            wanted: Wanted { output: open.output, shown: open.shown, thresholds: open.thresholds },
             policy,
             tenant,
             interpreter: interpreter(open.engine.as_deref())?,

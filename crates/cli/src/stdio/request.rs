@@ -3,6 +3,7 @@
 //! Answers to: `connection`. Must not: act on anything.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,6 +44,8 @@ pub(super) enum Method {
     Open(Box<Open>, Option<Vec<u8>>),
     Cancel(String),
     Close(String),
+    /// A session stands still, or goes on.
+    Still(String, bool),
     /// What a session does in its turn.
     Task(String, Task),
 }
@@ -57,13 +60,15 @@ pub(super) enum Task {
     Get(GuestPath),
     List(GuestPath),
     Remove(GuestPath),
+    Changes(Option<PathBuf>),
+    Changed(GuestPath),
     Close,
 }
 
 impl Method {
-    const ALL: [&str; 13] = [
-        "hello", "open", "run", "exec", "snapshot", "restore", "fork", "put", "get", "list", "remove", "cancel",
-        "close",
+    const ALL: [&str; 17] = [
+        "hello", "open", "run", "exec", "snapshot", "restore", "fork", "put", "get", "list", "remove", "changes",
+        "changed", "freeze", "thaw", "cancel", "close",
     ];
 
     /// Reads a request by its method's rules.
@@ -86,6 +91,12 @@ impl Method {
             "get" => at(Task::Get)(given),
             "list" => at(Task::List)(given),
             "remove" => at(Task::Remove)(given),
+            "changed" => at(Task::Changed)(given),
+            "changes" => {
+                params::<Differing>(method, given).map(|given| Self::Task(given.session, Task::Changes(given.folder)))
+            }
+            "freeze" => params::<Named>(method, given).map(|named| Self::Still(named.session, true)),
+            "thaw" => params::<Named>(method, given).map(|named| Self::Still(named.session, false)),
             other => {
                 let other: String = other.chars().take(80).collect();
                 let known = Self::ALL.join(", ");
@@ -138,6 +149,9 @@ pub(super) struct Open {
     /// Whether `shown` events are wanted.
     #[serde(default = "yes")]
     pub shown: bool,
+    /// Whether `threshold` events are wanted.
+    #[serde(default)]
+    pub thresholds: bool,
 }
 
 fn yes() -> bool {
@@ -218,6 +232,15 @@ impl Exec {
 #[serde(deny_unknown_fields)]
 struct Named {
     session: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Differing {
+    session: String,
+    /// Where the content of added and changed files is to be written: a new or empty folder of the host's.
+    #[serde(default)]
+    folder: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ringfence_api::OutcomeView;
-use ringfence_session::{Handle, Session};
+use ringfence_audit::sha256_hex;
+use ringfence_session::changes::Destination;
+use ringfence_session::{Handle, Session, SessionError};
 use ringfence_types::{Command, Source};
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -35,6 +37,11 @@ impl Place {
             self.runs.fetch_add(1, Ordering::AcqRel);
         }
         let _ = self.tasks.send((reply, task));
+    }
+
+    /// What makes it stand still and go on.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
     }
 
     /// Ends the session where a run of it is under way or waits for its turn; each gets its outcome.
@@ -136,8 +143,17 @@ impl Worker {
         Ok(match task {
             Task::Snapshot => json!({"snapshot": STANDARD.encode(session.snapshot().await?)}),
             Task::Fork(count) => json!({"sessions": self.fork(count).await?}),
-            Task::Put(path, content) => session.put_file(path, content).await.map(|()| json!({}))?,
-            Task::Get(path) => json!({"content": STANDARD.encode(session.get_file(path).await?)}),
+            Task::Put(path, content) => {
+                let told = told(&content);
+                session.put_file(path, content).await.map(|()| json!(told))?
+            }
+            Task::Get(path) => whole(&session.get_file(path).await?),
+            Task::Changed(path) => whole(&session.changed_file(path).await?),
+            Task::Changes(None) => json!(session.changes().await?),
+            Task::Changes(Some(folder)) => {
+                let destination = Destination::new(&folder).map_err(SessionError::Save)?;
+                json!(session.save_changes(destination).await?)
+            }
             Task::List(path) => json!({"entries": session.list_files(path).await?}),
             Task::Remove(path) => session.remove_file(path).await.map(|()| json!({}))?,
             Task::Run(_) | Task::Exec(_) | Task::Close => json!({}),
@@ -155,4 +171,13 @@ impl Worker {
         copies.into_iter().for_each(Self::start);
         Ok(names)
     }
+}
+
+/// What goes in or comes out, so that the other side can compare.
+fn told(content: &[u8]) -> Json {
+    json!({"size": content.len(), "sha256": sha256_hex(content)})
+}
+
+fn whole(content: &[u8]) -> Json {
+    json!({"content": STANDARD.encode(content), "size": content.len(), "sha256": sha256_hex(content)})
 }

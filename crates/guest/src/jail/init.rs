@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 
 use super::filter::{Around, Filters, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, errand, lock_only, network, start, sys};
+use super::{Failed, Step, cow, errand, lock_only, network, start, sys};
 use crate::message;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
@@ -72,14 +72,14 @@ fn leave(plan: &Plan) -> Result<Never, Failed> {
         Users::Range { first, count } => {
             // The host's root still reads what others may not, such as an interpreter in a private home.
             own_mounts().map_err(Failed::no_walls)?;
-            let root = Root::build(&nodes)?;
+            let root = Root::build(&nodes, Some(first))?;
             map_from_outside(kinds, first, count).map_err(Failed::no_walls)?;
             sys::become_its_root().step(|| "the user can't be changed".into())?;
             root
         }
         Users::Own => {
             map_own(kinds).map_err(Failed::no_walls)?;
-            Root::build(&nodes)?
+            Root::build(&nodes, None)?
         }
     };
     let outer = std::process::id();
@@ -175,12 +175,23 @@ struct Place {
     namespaces: Vec<OwnedFd>,
     /// Its line, where it has a network.
     line: Option<OwnedFd>,
+    /// What holds its changes, where it sees folders copy-on-write.
+    changes: Option<OwnedFd>,
 }
 
 impl Place {
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        [&self.process].into_iter().chain(&self.namespaces).chain(&self.line).map(AsFd::as_fd).collect()
+        let ways = self.namespaces.iter().chain(&self.line).chain(&self.changes);
+        [&self.process].into_iter().chain(ways).map(AsFd::as_fd).collect()
     }
+}
+
+/// What a process makes that becomes a place.
+struct Made {
+    /// By these a session joins it.
+    namespaces: Vec<OwnedFd>,
+    listener: Option<OwnedFd>,
+    changes: Option<OwnedFd>,
 }
 
 /// Process 1 of the jail.
@@ -264,13 +275,13 @@ impl<'a> Init<'a> {
             Forked::Child => {
                 let ready = self.become_place();
                 let _ = match &ready {
-                    Ok((namespaces, _)) => {
-                        let handles: Vec<_> = namespaces.iter().map(AsFd::as_fd).collect();
+                    Ok(made) => {
+                        let handles: Vec<_> = made.namespaces.iter().chain(&made.changes).map(AsFd::as_fd).collect();
                         message::send(theirs.as_fd(), b"ready", &handles)
                     }
                     Err(failed) => message::send(theirs.as_fd(), failed.to_string().as_bytes(), &[]),
                 };
-                if let (Ok((_, Some(listener))), Some(line)) = (ready, place_end) {
+                if let (Ok(Made { listener: Some(listener), .. }), Some(line)) = (ready, place_end) {
                     network::hand_over(line, listener);
                 }
                 let _ = sys::close_from(0);
@@ -282,28 +293,30 @@ impl<'a> Init<'a> {
                     .step(|| "the own process namespace can't be joined again".into())?;
                 drop(theirs);
                 let mut said = [0; 1024];
-                let (said, namespaces) = message::receive(ours.as_fd(), &mut said).step(|| "a place is gone".into())?;
+                let (said, mut namespaces) =
+                    message::receive(ours.as_fd(), &mut said).step(|| "a place is gone".into())?;
                 if namespaces.is_empty() {
                     return Err(Failed::new(String::from_utf8_lossy(said).into_owned()));
                 }
-                Ok(Place { process, namespaces, line })
+                let changes = if self.plan.session.cow.is_empty() { None } else { namespaces.pop() };
+                Ok(Place { process, namespaces, line, changes })
             }
         }
     }
 
-    /// Its namespaces, by which a session joins it, and its listener, where it has a network.
-    fn become_place(&self) -> Result<(Vec<OwnedFd>, Option<OwnedFd>), Failed> {
+    fn become_place(&self) -> Result<Made, Failed> {
         let port = self.plan.session.network;
         sys::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | port.map_or(0, |_| libc::CLONE_NEWNET))
             .and_then(|()| sys::keep_mounts_private())
             .and_then(|()| sys::let_be_joined())
             .step(|| "namespaces can't be made".into())?;
         mount_session(&self.plan.session)?;
+        let changes = cow::mount(&self.plan.session)?;
         let listener = port.map(network::listener).transpose()?;
         let open = |name| std::fs::File::open(format!("/proc/self/ns/{name}")).map(OwnedFd::from);
         let open = |name| open(name).step(|| format!("the namespace `{name}` can't be opened"));
         let names = ["pid", "mnt", "ipc"].into_iter().chain(port.map(|_| "net"));
-        Ok((names.map(open).collect::<Result<_, _>>()?, listener))
+        Ok(Made { namespaces: names.map(open).collect::<Result<_, _>>()?, listener, changes })
     }
 
     /// Becomes the interpreter. Gives back only why it could not.

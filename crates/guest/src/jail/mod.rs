@@ -4,6 +4,7 @@
 //! Answers to: `tier-process`, over the control socket on standard input. Must not: read a byte from a guest, or go on
 //! where a step of the plan could not be carried out: there is no weaker jail.
 
+mod cow;
 mod errand;
 mod filter;
 mod init;

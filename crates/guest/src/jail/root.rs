@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_wire::jail::{EGRESS, Node};
 
-use super::{Failed, Step, sys};
+use super::{Failed, Step, cow, sys};
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NO_SET_UID: u64 = libc::MOUNT_ATTR_NOSUID;
@@ -24,8 +24,9 @@ pub struct Root {
 }
 
 impl Root {
-    /// Builds what the plan names. The mount namespace must be this process's own.
-    pub fn build(nodes: &[Node]) -> Result<Self, Failed> {
+    /// Builds what the plan names. The mount namespace must be this process's own. `first`: which user of the host will
+    /// be user 0 of the jail's, where there is a range of them.
+    pub fn build(nodes: &[Node], first: Option<u32>) -> Result<Self, Failed> {
         // Before anything is mounted: the root's own place may hide some of it.
         let mut copies = Vec::new();
         for node in nodes {
@@ -33,7 +34,8 @@ impl Root {
                 Node::Bind { host, .. } => {
                     Some(sys::copy_of_tree(Path::new(host)).step(|| format!("`{host}` can't be bound"))?)
                 }
-                _ => None,
+                Node::Cow { host, .. } => Some(cow::lower(host, first)?),
+                Node::Link { .. } | Node::File { .. } | Node::Folder { .. } => None,
             });
         }
         let place = PLACES.iter().map(Path::new).find(|place| place.is_dir());
@@ -64,14 +66,19 @@ impl Root {
                 std::os::unix::fs::symlink(to, link).step(|| format!("`{at}` can't be linked"))
             }
             Node::Bind { at, writable, device, .. } => {
-                let Some(copy) = copy else { return Ok(()) };
-                let target = self.target(&copy, at)?;
-                sys::attach(copy.as_fd(), &target).step(|| format!("`{at}` can't be mounted"))?;
                 let attributes = if *writable { NO_SET_UID } else { NO_SET_UID | READ_ONLY };
                 let kind = if *device { NO_EXEC } else { NO_DEVICES };
-                sys::set_attributes(&target, attributes | kind, true).step(|| format!("`{at}` can't be made read-only"))
+                self.mount(at, copy, attributes | kind)
             }
+            Node::Cow { at, .. } => self.mount(at, copy, NO_SET_UID | NO_DEVICES | READ_ONLY),
         }
+    }
+
+    fn mount(&self, at: &str, copy: Option<OwnedFd>, attributes: u64) -> Result<(), Failed> {
+        let Some(copy) = copy else { return Ok(()) };
+        let target = self.target(&copy, at)?;
+        sys::attach(copy.as_fd(), &target).step(|| format!("`{at}` can't be mounted"))?;
+        sys::set_attributes(&target, attributes, true).step(|| format!("`{at}` can't be made read-only"))
     }
 
     /// Where a path of the plan lies now. Plans are the host's own; a path with `..` in it is none.

@@ -52,13 +52,43 @@ pub fn keep_mounts_private() -> io::Result<()> {
 
 /// A copy of what is mounted at `path`, and below it, that is mounted nowhere yet.
 pub fn copy_of_tree(path: &Path) -> io::Result<OwnedFd> {
+    open_tree(path, libc::AT_RECURSIVE.cast_unsigned())
+}
+
+fn open_tree(path: &Path, more: libc::c_uint) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
-    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE.cast_unsigned();
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | more;
     // WHY UNSAFE: the call has no libc wrapper.
     // SAFETY: `path` ends in NUL and lives through the call.
     let tree = check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
     // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(tree).unwrap_or(-1)) })
+}
+
+/// A copy of what is mounted at `path` alone, that is mounted nowhere yet.
+pub fn copy_of_folder(path: &Path) -> io::Result<OwnedFd> {
+    open_tree(path, 0)
+}
+
+/// Has the files of a copy belong to whom `users`, a user namespace, says.
+pub fn show_as(tree: BorrowedFd<'_>, users: BorrowedFd<'_>) -> io::Result<()> {
+    let userns_fd = u64::try_from(users.as_raw_fd()).unwrap_or_default();
+    let change = libc::mount_attr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd };
+    let (tree, size) = (tree.as_raw_fd(), size_of::<libc::mount_attr>());
+    // WHY UNSAFE: the call has no libc wrapper.
+    // SAFETY: `change` is on this stack and of the size said; the text is a constant.
+    let result = unsafe {
+        libc::syscall(libc::SYS_mount_setattr, tree, c"".as_ptr(), libc::AT_EMPTY_PATH, &raw const change, size)
+    };
+    check(result).map(drop)
+}
+
+/// Takes what is mounted at `path` out of sight; what is in use of it stays.
+pub fn unmount(path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // WHY UNSAFE: raw call.
+    // SAFETY: `path` ends in NUL and lives through the call.
+    check(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) }.into()).map(drop)
 }
 
 /// Mounts a copy from [`copy_of_tree`].

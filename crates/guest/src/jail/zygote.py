@@ -207,7 +207,8 @@ class Session:
     def __init__(self, plan, filters, lock_only, driver):
         self.lock = Lock(plan, filters, lock_only)
         self.has_workspace = plan["workspace"] is not None
-        self.has_network = plan["network"] is not None
+        self.joined = 2 if plan["network"] is None else 3  # namespaces besides that of processes
+        self.users = 1 if plan["cow"] else USERS  # a folder that is seen copy-on-write belongs to one user
         self.driver = driver
 
     def run(self, place, descriptors, user):
@@ -271,16 +272,17 @@ class Zygote:
 
     def place(self):
         self.places.send(b"p")
-        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 6)
+        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 7)
         if not descriptors:
             raise Failed(said.decode("utf-8", "replace") or "the init is gone")
         return descriptors
 
     def fork(self, descriptors):
-        """A session in a place of its own: a handle on the place, the session's number, and the place's line if any."""
+        """A session in a place of its own: a handle on the place, the session's number, and what else the host gets:
+        the place's line, and what holds its changes."""
         place, processes, *inside = self.place()
-        inside, line = (inside[:3], inside[3:]) if self.session.has_network else (inside, [])
-        user = FIRST_USER + self.forked % USERS if self.range else None
+        inside, others = inside[: self.session.joined], inside[self.session.joined :]
+        user = FIRST_USER + self.forked % self.session.users if self.range else None
         self.forked += 1
         try:
             check(libc.setns(processes, NEW_PID), "the place's processes can't be joined")
@@ -291,7 +293,7 @@ class Zygote:
         finally:
             for number in (processes, *inside):
                 os.close(number)
-        return place, pid, line
+        return place, pid, others
 
     def serve(self):
         while True:
@@ -299,8 +301,8 @@ class Zygote:
             if not said:
                 os._exit(0)
             try:
-                place, pid, line = self.fork(descriptors)
-                made = [place, os.pidfd_open(pid), *line]
+                place, pid, others = self.fork(descriptors)
+                made = [place, os.pidfd_open(pid), *others]
                 socket.send_fds(self.control, [b"forked"], made)
                 for number in made:
                     os.close(number)

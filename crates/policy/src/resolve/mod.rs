@@ -13,12 +13,20 @@ use ringfence_types::{Limits, Strength, TierName};
 use serde::Deserialize;
 
 use crate::error::{PolicyError, PolicyErrorKind};
-use crate::file::{AnomalyFile, At, AuditFile, IsolationFile, LimitsFile, PolicyFile, PythonFile, TypesFile};
+use crate::file::{
+    AnomalyFile, At, AuditFile, IsolationFile, LimitsFile, MonitorFile, PolicyFile, PythonFile, ThresholdsFile,
+    TypesFile,
+};
 use crate::grant::redaction;
 use crate::policy::{Policy, unreachable_floor, zero_limits};
-use crate::settings::{Anomaly, AnomalyAction, Audit, Isolation, Python, Settings, TypeCheck, Types};
+use crate::settings::{
+    Anomaly, AnomalyAction, Audit, Isolation, Monitor, Python, Settings, Thresholds, TypeCheck, Types,
+};
 use crate::shape::{self, suggestion};
 use crate::source;
+
+/// The shortest time between two looks at a running cell, in milliseconds.
+const SHORTEST_LOOK: u64 = 10;
 
 /// Reads a whole policy; every fault of it.
 pub(crate) fn policy(text: &str) -> Result<Policy, Vec<PolicyError>> {
@@ -123,6 +131,7 @@ fn settings(file: &PolicyFile, faults: &mut Faults) -> Settings {
     }
     settings.types = file.types.as_ref().map(|types| types_of(types.get(), faults)).unwrap_or_default();
     settings.audit = file.audit.as_ref().map(|audit| audit_of(audit.get(), faults)).unwrap_or_default();
+    settings.monitor = file.monitor.as_ref().map(|monitor| monitor_of(monitor.get(), faults)).unwrap_or_default();
     settings.anomaly = file.anomaly.as_ref().map(|anomaly| anomaly_of(anomaly.get(), faults)).unwrap_or_default();
     settings
 }
@@ -267,6 +276,26 @@ fn audit_of(file: &AuditFile, faults: &mut Faults) -> Audit {
     let sample = file.sample.as_ref().and_then(|sample| faults.read("audit.sample", sample));
     let sample = sample.unwrap_or(Audit::default().sample);
     Audit { log: file.log.as_ref().map(|log| log.get().clone()), sample, redact }
+}
+
+fn monitor_of(file: &MonitorFile, faults: &mut Faults) -> Monitor {
+    let usual = Monitor::default();
+    let every = file.every.as_ref().and_then(|every| faults.read("monitor.every", every)).unwrap_or(usual.every);
+    if let Some(at) = file.every.as_ref().filter(|_| every.millis() < SHORTEST_LOOK) {
+        faults.value(at.span(), format!("`monitor.every` is at least `{SHORTEST_LOOK}ms`"));
+    }
+    let mut thresholds = |name: &str, file: &Option<At<ThresholdsFile>>| {
+        let Some(file) = file else { return Thresholds::default() };
+        let file = file.get();
+        let key = |measure: &str| format!("monitor.{name}.{measure}");
+        Thresholds {
+            memory: file.memory.as_ref().and_then(|size| faults.read(&key("memory"), size)),
+            cpu: file.cpu.as_ref().and_then(|number| count(faults, &key("cpu"), number)),
+            processes: file.processes.as_ref().and_then(|number| count(faults, &key("processes"), number)),
+            io: file.io.as_ref().and_then(|size| faults.read(&key("io"), size)),
+        }
+    };
+    Monitor { every, warn: thresholds("warn", &file.warn), kill: thresholds("kill", &file.kill) }
 }
 
 fn anomaly_of(file: &AnomalyFile, faults: &mut Faults) -> Anomaly {

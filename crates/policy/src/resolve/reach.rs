@@ -29,9 +29,22 @@ pub(super) fn filesystem(file: &FilesystemFile, faults: &mut Faults) -> Filesyst
             );
             faults.contradiction(span, message);
         }
+        if let Some(other) = mounts.iter().find(|other| nested(other, &mount)) {
+            let message = format!(
+                "the mounts at `{}` and `{}` lie in each other, and one is copy-on-write; give each a place of its own",
+                other.at, mount.at
+            );
+            faults.contradiction(entry.get().at.span(), message);
+        }
         mounts.push(mount);
     }
     Filesystem { workspace, mounts }
+}
+
+/// Whether one of them is copy-on-write and would hide, or be hidden by, the other.
+fn nested(one: &Mount, other: &Mount) -> bool {
+    let lies_in = |inner: &Mount, outer: &Mount| inner.at != outer.at && inner.at.is_under(outer.at.as_str());
+    (one.mode == MountMode::Cow || other.mode == MountMode::Cow) && (lies_in(one, other) || lies_in(other, one))
 }
 
 fn mount(file: &MountFile, faults: &mut Faults) -> Option<Mount> {
@@ -50,7 +63,7 @@ fn mount(file: &MountFile, faults: &mut Faults) -> Option<Mount> {
     if file.host.get().is_empty() || file.host.get().contains('\0') {
         faults.value(file.host.span(), "`host` names no folder; write it as `host = \"data\"`");
     }
-    let words = [("ro", MountMode::Ro), ("rw", MountMode::Rw)];
+    let words = [("ro", MountMode::Ro), ("rw", MountMode::Rw), ("cow", MountMode::Cow)];
     let mode = file.mode.as_ref().map_or(Some(MountMode::Ro), |mode| faults.choice("mode", mode, &words));
     Some(Mount { host: file.host.get().clone(), at: place?, mode: mode? })
 }

@@ -1,6 +1,6 @@
 //! What policy files are read as, and every fault with its exact text.
 
-use ringfence_policy::{LimitOverrides, MountMode, Policy};
+use ringfence_policy::{LimitOverrides, Monitor, MountMode, Policy, Thresholds};
 use ringfence_types::{ByteSize, Environment, Span, Strength, TierName};
 
 use super::{ask, declared};
@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("example.toml");
 #[test]
 fn every_fault_is_told_with_its_line_and_the_nearest_right_thing() {
     let cases: Vec<&str> = include_str!("faults.txt").split("<<<").skip(1).collect();
-    assert_eq!(cases.len(), 28);
+    assert_eq!(cases.len(), 31);
     for case in cases {
         let (text, want) = case.split_once("\n>>>\n").unwrap();
         check(text, want.trim_end());
@@ -57,7 +57,9 @@ fn the_example_is_read_whole() {
 fn what_is_shown_reads_back_as_the_same_policy() {
     let any_method = "version = 1\n[network]\nallow = [{ host = \"a.test\", methods = [\"*\"] }]";
     let condition = "version = 1\n[functions.f]\napprove = { when = \"args.x > 1\" }";
-    for text in [EXAMPLE, "version = 1", condition, any_method] {
+    let watched = "version = 1\n[filesystem]\nmounts = [{ host = 'd', at = '/d', mode = 'cow' }]\n[monitor]\nevery = '100ms'\n\
+                   [monitor.warn]\nmemory = '48MiB'\ncpu = 90\n[monitor.kill]\nprocesses = 12\nio = '1GiB'";
+    for text in [EXAMPLE, "version = 1", condition, any_method, watched] {
         let policy = Policy::parse(text, "p").unwrap();
         let again = Policy::parse(&policy.show(), "shown").unwrap();
         assert_eq!(again, policy);
@@ -65,6 +67,20 @@ fn what_is_shown_reads_back_as_the_same_policy() {
         assert_eq!(again.show(), policy.show());
     }
     assert_eq!(Policy::parse(&Policy::closed().show(), "shown").unwrap(), Policy::closed());
+}
+
+#[test]
+fn what_is_watched_for_is_read() {
+    let text =
+        "version = 1\n[filesystem]\nmounts = [{ host = 'd', at = '/d', mode = 'cow' }]\n[monitor.kill]\nio = '1GiB'";
+    let grant = Policy::parse(text, "p").unwrap().decide(&ask(Vec::new())).unwrap();
+    let kill = Thresholds { io: Some(ByteSize::from_mib(1024)), ..Thresholds::default() };
+    assert_eq!(*grant.monitor(), Monitor { kill, ..Monitor::default() });
+    let needs = grant.needs();
+    assert!(needs.mounts_cow && needs.monitor_io && !needs.mounts_ro && !needs.mounts_rw);
+    let grant = Policy::parse("version = 1", "p").unwrap().decide(&ask(Vec::new())).unwrap();
+    assert_eq!(*grant.monitor(), Monitor::default());
+    assert!(!grant.needs().mounts_cow && !grant.needs().monitor_io);
 }
 
 #[test]

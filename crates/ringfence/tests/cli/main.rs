@@ -4,6 +4,7 @@
 
 mod audit;
 mod bad_input;
+mod changes;
 mod environments;
 mod exports;
 mod holds;

@@ -36,7 +36,17 @@ fn a_busy_session_is_seen_and_can_be_ended() {
         assert!(row["processes"].as_u64().is_some_and(|count| count >= 1), "{rows}");
         let table = home.say(&["top", "--once"], "").stdout;
         let heads: Vec<&str> = table.lines().next().expect("a head").split_whitespace().collect();
-        assert_eq!(heads, ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "TENANT", "SESSION", "RUN", "CALLS"]);
+        let want = ["PID", "TIER", "AGE", "CPU%", "MEMORY", "PROCS", "IO", "NOTE", "TENANT", "SESSION", "RUN", "CALLS"];
+        assert_eq!(heads, want);
+        let has_io = row["io"]["read"].as_u64().is_some() && row["io"]["written"].as_u64().is_some();
+        assert_eq!(has_io, tier == "process", "{rows}");
+        assert_eq!((&row["frozen"], &row["crossed"]), (&json!(false), &json!([])), "{rows}");
+        home.check(&["freeze", "--all"], (0, "1 session frozen\n", ""));
+        home.check(&["freeze", "--all"], (0, "0 sessions frozen\n", ""));
+        let table = home.say(&["top", "--once"], "").stdout;
+        assert!(table.lines().nth(1).is_some_and(|row| row.contains(" 0 ") && row.contains(" frozen ")), "{table}");
+        home.check(&["thaw", "--all", "--reason", "seen"], (0, "1 session thawed\n", ""));
+        home.check(&["freeze", "--all"], (0, "1 session frozen\n", ""));
         assert_eq!(table.lines().count(), 2, "{table}");
         home.check(&["kill", "--all"], (0, "1 session ended\n", ""));
         assert_eq!(child.wait().expect("it ends").code(), Some(130), "{tier}");
