@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{Permissions, set_permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -103,6 +105,16 @@ fn home() -> TempDir {
 
 /// Runs the program with these arguments on such a machine.
 fn ringfence(without: Option<Without>, home: &Path, arguments: &[&str]) -> Output {
+    on(without, home, arguments, |command| command.output().expect("started"))
+}
+
+/// Starts the program there as `start` does.
+fn on<T: Send>(
+    without: Option<Without>,
+    home: &Path,
+    arguments: &[&str],
+    start: impl FnOnce(&mut Command) -> T + Send,
+) -> T {
     let mut command = match without {
         Some(Without::Mounts(namespaces, words)) => {
             let mut command = Command::new("unshare");
@@ -122,7 +134,7 @@ fn ringfence(without: Option<Without>, home: &Path, arguments: &[&str]) -> Outpu
             if let Some(Without::Calls(filters)) = without {
                 filters().iter().for_each(|filter| apply_filter(filter).expect("put on"));
             }
-            command.output().expect("started")
+            start(&mut command)
         });
         started.join().expect("it ends")
     })
@@ -147,14 +159,24 @@ fn run(without: Option<Without>, policy: &str, code: &str) -> String {
     let policy = format!("version = 1\n[isolation]\ntiers = [\"process\"]\n{policy}");
     std::fs::write(home.path().join("policy.toml"), policy).expect("written");
     let output = ringfence(without, home.path(), &["run", "--policy", "policy.toml", "-c", code]);
-    for folder in ["run", "tmp"] {
-        let entries = std::fs::read_dir(home.path().join(folder)).expect("there").flatten();
-        let left: Vec<_> = entries.filter(|entry| entry.file_name().to_string_lossy().contains("cells")).collect();
-        assert!(left.is_empty(), "{left:?}");
-    }
+    assert_eq!(folders(home.path()), Vec::<String>::new());
     let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
     let said = String::from_utf8_lossy(said);
     format!("{}: {}", output.status.code().unwrap_or(-1), said.lines().next().unwrap_or_default())
+}
+
+/// Folders of sessions that are there.
+fn folders(home: &Path) -> Vec<String> {
+    let in_both = ["run", "tmp"].map(|name| std::fs::read_dir(home.join(name)).expect("there").flatten());
+    let names = in_both.into_iter().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.contains("cells")).collect()
+}
+
+/// Processes of this machine whose first words are these.
+fn processes(words: &str) -> usize {
+    let lines = std::fs::read_dir("/proc").expect("there").flatten();
+    let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).replace('\0', " ").starts_with(words)).count()
 }
 
 fn is_root() -> bool {
@@ -347,10 +369,30 @@ open('locked/x', 'w')
 print('done')
 "#;
     assert_eq!(run(without, &format!("{FLOOR}[limits]\nprocesses = 16\n"), code), "0: done");
-    let lines = std::fs::read_dir("/proc").expect("there").flatten();
-    let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    let left = lines.filter(|line| line.starts_with(b"sleep\x0045654")).count();
-    assert_eq!(left, 0);
+    assert_eq!(processes("sleep 45654"), 0);
+}
+
+#[test]
+fn level_c_leaves_nothing_of_a_host_that_is_killed() {
+    let home = home();
+    let policy = format!("version = 1\n[isolation]\ntiers = [\"process\"]\n{FLOOR}[limits]\nwall = \"60s\"\n");
+    std::fs::write(home.path().join("policy.toml"), policy).expect("written");
+    let code = "import subprocess, time\nfor n in range(3): subprocess.Popen(['sleep', '56765'], start_new_session=True)\n\
+                print('up', flush=True)\ntime.sleep(50)";
+    let without = Some(Without::Calls(no_user_namespaces));
+    let arguments = ["run", "--policy", "policy.toml", "-c", code];
+    let start = |command: &mut Command| command.stdout(Stdio::piped()).spawn().expect("started");
+    let mut host = on(without, home.path(), &arguments, start);
+    let mut said = String::new();
+    BufReader::new(host.stdout.take().expect("a pipe")).read_line(&mut said).expect("read");
+    assert_eq!((said.as_str(), processes("sleep 56765"), folders(home.path()).is_empty()), ("up\n", 3, false));
+    host.kill().expect("it is ours");
+    host.wait().expect("it is ours");
+    let patience = Instant::now() + Duration::from_secs(20);
+    while processes("sleep 56765") > 0 || !folders(home.path()).is_empty() {
+        assert!(Instant::now() < patience, "{:?}", folders(home.path()));
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -295,11 +295,15 @@ class Zygote:
                 os.close(number)
         return place, pid, others
 
+    @staticmethod
+    def leave():
+        os._exit(0)
+
     def serve(self):
         while True:
             said, descriptors, _, _ = socket.recv_fds(self.control, 64, 4)
             if not said:
-                os._exit(0)
+                self.leave()
             try:
                 place, pid, others = self.fork(descriptors)
                 made = [place, os.pidfd_open(pid), *others]
@@ -354,6 +358,10 @@ def tasks_of(user):
     return count
 
 
+# The mode of the sessions' folder once there will be no further session.
+LEAVING = 0o710
+
+
 class Alone:
     """The zygote where there are no namespaces. Each session is below a *keeper*, which waits for the host to let go of
     its leash, and then ends whatever came from the session: Landlock lets it signal these processes and no others, and
@@ -385,6 +393,8 @@ class Alone:
 
     def leave(self):
         try:
+            # First the sign, so that a keeper which is done later looks after the folder.
+            os.chmod(self.folder, LEAVING)
             os.rmdir(self.folder)
         except OSError:
             pass  # a keeper is not done yet: the last one sees to it
@@ -394,23 +404,30 @@ class Alone:
         """In the child. It tells the host of the session, or why there is none."""
         *descriptors, leash = descriptors
         zygote, folder = os.getppid(), f"{self.folder}/{self.forked}"
+        is_held = False
         try:
             try:
                 others = tasks_of(os.getuid())
                 prctl(SET_CHILD_SUBREAPER, 1, 0, "orphans can't be kept")
                 os.mkdir(folder, 0o700)
                 hold_signals(zygote)
+                is_held = True
                 pid = os.fork()
                 if pid == 0:
                     self.session.run_alone(folder, descriptors, others)
-                socket.send_fds(self.control, [b"forked"], [os.pidfd_open(pid)])
+                said, handles = b"forked", [os.pidfd_open(pid)]
             except (Failed, OSError) as error:
-                self.control.send(f"a session can't be forked: {error}".encode()[:400])
+                said, handles = f"a session can't be forked: {error}".encode()[:400], []
+            try:
+                socket.send_fds(self.control, [said], handles)
+            except OSError:
+                pass  # the host is gone, which the leash tells too
+            if not is_held:
                 os.rmdir(folder)
                 os._exit(1)
             end_with(leash)
             remove(folder)
-            if os.getppid() != zygote:
+            if os.getppid() != zygote or os.stat(self.folder).st_mode & 0o777 == LEAVING:
                 self.leave()
         finally:
             os._exit(0)
@@ -455,5 +472,8 @@ def main():
             remove(lock_only["folder"])
         os._exit(1)
     control.detach()
-    zygote.control.send(GREETING)
-    zygote.serve()
+    try:
+        zygote.control.send(GREETING)
+        zygote.serve()
+    except OSError:
+        zygote.leave()  # nobody is there to be told
