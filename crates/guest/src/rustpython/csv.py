@@ -127,6 +127,7 @@ def field_size_limit(limit=None):
 
 
 _START_RECORD, _START_FIELD, _ESCAPED, _IN_FIELD, _IN_QUOTED, _ESCAPE_IN_QUOTED, _QUOTE_IN_QUOTED, _EAT_END, _AFTER = range(9)
+_SIMPLE = (QUOTE_MINIMAL, QUOTE_ALL, QUOTE_NONE)
 _NUMBERS = (QUOTE_NONNUMERIC, QUOTE_STRINGS)
 _NULLS = (QUOTE_STRINGS, QUOTE_NOTNULL)
 
@@ -176,18 +177,18 @@ class reader:
                 return self._fields
 
     def _plain(self, line):
-        """The row of a line in which nothing is quoted, or None."""
+        """The row of a line that is as most are, or None."""
         dialect = self.dialect
-        if (
-            dialect._quoting in (QUOTE_NONNUMERIC, QUOTE_STRINGS, QUOTE_NOTNULL)
-            or dialect._skipinitialspace
-            or (dialect._quotechar is not None and dialect._quotechar in line)
-            or (dialect._escapechar is not None and dialect._escapechar in line)
-            or dialect._delimiter in "\r\n"
-        ):
+        if dialect._delimiter in "\r\n " or len(line) > _limit:
             return None
+        if dialect._quoting not in _SIMPLE or dialect._skipinitialspace or dialect._escapechar is not None:
+            return None
+        if dialect._quotechar is not None and dialect._quotechar in line:
+            if dialect._quoting == QUOTE_NONE or not dialect._doublequote:
+                return None
+            return _row(line, dialect._delimiter, dialect._quotechar)
         line = line.rstrip("\r\n")
-        if "\n" in line or "\r" in line or len(line) > _limit:
+        if "\n" in line or "\r" in line:
             return None
         return line.split(dialect._delimiter) if line else []
 

@@ -2,6 +2,7 @@
 //!
 //! Answers to: `Warm`, which puts these functions into the type `float`. Must not: be put there once a program runs.
 
+use super::mended::method;
 use rustpython_vm::builtins::{PyFloat, PyInt, PyIntRef, try_bigint_to_f64, try_f64_to_bigint};
 use rustpython_vm::function::OptionalArg;
 use rustpython_vm::protocol::PyNumber;
@@ -29,7 +30,36 @@ pub fn mend(vm: &VirtualMachine) {
         slot.store(Some(power_of_objects));
     }
     slots.int.store(Some(int_of_float));
-    super::mended::method(float, "__round__", round, vm);
+    method(float, "__round__", round, vm);
+    by_name(vm);
+}
+
+/// The same by the names of the methods, which a program may call too.
+fn by_name(vm: &VirtualMachine) {
+    let float = vm.ctx.types.float_type;
+    macro_rules! both_ways {
+        ($($name:literal, $reflected:literal => $operation:ident;)*) => {$(
+            method(float, $name, |left: PyObjectRef, right: PyObjectRef, vm: &VirtualMachine| {
+                of_floats(&left, &right, $operation, vm)
+            }, vm);
+            method(float, $reflected, |right: PyObjectRef, left: PyObjectRef, vm: &VirtualMachine| {
+                of_floats(&left, &right, $operation, vm)
+            }, vm);
+        )*};
+    }
+    both_ways! {
+        "__floordiv__", "__rfloordiv__" => floor_divide;
+        "__mod__", "__rmod__" => remainder;
+        "__divmod__", "__rdivmod__" => divmod;
+    }
+    method(
+        float,
+        "__pow__",
+        |base: PyObjectRef, exponent: PyObjectRef, modulus: OptionalArg<PyObjectRef>, vm: &VirtualMachine| {
+            power_of_objects(&base, &exponent, &modulus.unwrap_or_none(vm), vm)
+        },
+        vm,
+    );
 }
 
 /// A float or an int as a float; `None` for anything else.

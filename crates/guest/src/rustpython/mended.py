@@ -41,7 +41,7 @@ def _expand(pattern, match, template):
     return empty.join((match.group(part) or empty) if at % 2 else part for at, part in enumerate(parts))
 
 
-_sources = {}
+_sources, _given = {}, {}
 
 
 class _Made:
@@ -62,15 +62,42 @@ class _Made:
     @staticmethod
     def exec_module(module):
         name = module.__name__
+        module.__dict__.update(_given.get(name, {}))
         exec(compile(_sources[name], f"<ringfence {name}>", "exec"), module.__dict__)
 
 
-def install(sources):
+def make_scanner(context):
+    """The scanner of a decoder: ours, and the library's own one for what ours finds fault with."""
+    strict = bool(context.strict)
+    hooks = [context.object_hook, context.object_pairs_hook, context.parse_float, context.parse_int]
+    hooks = [None if hook in (float, int) else hook for hook in hooks]
+    constant = context.parse_constant
+    hooks.append(None if getattr(constant, "__self__", None) == _CONSTANTS else constant)
+    hooked = any(hook is not None for hook in hooks)
+
+    def scan_once(string, index):
+        found = _scan(string, index, strict) if index >= 0 else None
+        if found is None:
+            from json.scanner import py_make_scanner
+
+            return py_make_scanner(context)(string, index)
+        return _scan(string, index, strict, hooks) if hooked else found
+
+    return scan_once
+
+
+_CONSTANTS = {"-Infinity": float("-inf"), "Infinity": float("inf"), "NaN": float("nan")}
+
+
+def install(sources, scan, row):
     """Once, while the interpreter is warmed and before what is mended is imported."""
+    global _scan
     import _json
 
+    _scan = scan
     _sources.update(sources)
+    _given["_csv"] = {"_row": row}
     sys.meta_path.append(_Made)
     re._expand = _expand
-    # Its scanner takes `007` for a number and dies of `1-2`: the library's own one is used.
-    del _json.make_scanner
+    # The native scanner takes `007` for a number and dies of `1-2`.
+    _json.make_scanner = make_scanner

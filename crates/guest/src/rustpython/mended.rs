@@ -6,7 +6,7 @@ use rustpython_vm::builtins::{PyListRef, PyModule, PyStrRef, PyTupleRef, PyType,
 use rustpython_vm::function::{IntoPyNativeFn, PyMethodFlags};
 use rustpython_vm::{Py, PyObjectRef, PyRef, PyResult, VirtualMachine};
 
-use super::{floats, formats, texts};
+use super::{floats, formats, json, rows, texts};
 
 /// The Python part, which says what it puts where.
 pub const PART: &str = include_str!("mended.py");
@@ -33,7 +33,8 @@ pub fn install(part: &PyRef<PyModule>, vm: &VirtualMachine) -> PyResult<()> {
     for (name, source) in MODULES {
         sources.set_item(name, vm.ctx.new_str(source).into(), vm)?;
     }
-    part.get_attr("install", vm)?.call((sources,), vm)?;
+    part.get_attr("install", vm)?
+        .call((sources, vm.new_function("scan", json::scan), vm.new_function("row", rows::row)), vm)?;
     let methods: PyListRef = part.get_attr("METHODS", vm)?.try_into_value(vm)?;
     for row in methods.borrow_vec().iter() {
         let row = row.clone().try_into_value::<PyTupleRef>(vm)?;
