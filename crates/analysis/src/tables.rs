@@ -184,6 +184,9 @@ pub(crate) const HIDES_GAPS: &[&str] = &[
 /// Exceptions whose handler may meet a `KeyError`.
 pub(crate) const MAY_BE_KEY_ERROR: &[&str] = &["BaseException", "Exception", "KeyError", "LookupError"];
 
+/// Exceptions whose handler may meet a `ValueError`.
+pub(crate) const MAY_BE_VALUE_ERROR: &[&str] = &["BaseException", "Exception", "ValueError"];
+
 /// Methods by name, whatever they are called on, with the kinds they return and the keywords they take. Left out:
 /// `casefold`, `center` (other padding), `isprintable`, `translate`, `splitlines` with an argument, `set.pop`.
 pub(crate) const METHODS: &[(&str, Kinds, &str)] = &[

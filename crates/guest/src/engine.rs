@@ -3,6 +3,7 @@
 //! Answers to: the worker loop, which owns the socket. Must not: do any I/O of its own. An engine that can
 //! pause anywhere, count fuel and fork fits behind the same trait: it pauses inside [`Host`]'s methods.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ringfence_types::{
@@ -96,4 +97,13 @@ impl Pause for NoPause {
     fn dump(&self) -> Result<Vec<u8>, Unsupported> {
         Err(Unsupported { feature: self.0.to_owned(), line: None })
     }
+}
+
+/// The source as Python reads a file: `\r\n` and `\r` end a line as `\n` does, also within a literal.
+pub fn universal_newlines(source: &Source) -> Cow<'_, Source> {
+    if !source.code.contains('\r') {
+        return Cow::Borrowed(source);
+    }
+    let code = source.code.replace("\r\n", "\n").replace('\r', "\n");
+    Cow::Owned(Source { code, ..source.clone() })
 }

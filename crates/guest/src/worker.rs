@@ -11,7 +11,7 @@ use ringfence_types::{
 };
 use ringfence_wire::{FromGuest, HEADER, Header, Setup, ToGuest, VERSION};
 
-use crate::engine::{Ended, Host, Interpreter, Pause, Unsupported};
+use crate::engine::{Ended, Host, Interpreter, Pause, Unsupported, universal_newlines};
 use crate::files::Files;
 use crate::socket::Socket;
 use crate::sys;
@@ -88,7 +88,7 @@ impl Session {
     fn feed(&mut self, source: &Source, make: &mut MakeInterpreter<'_>) {
         self.interpreter(source.engine.unwrap_or(Engine::Rustpython), make);
         if let Some((_, interpreter)) = &mut self.engine {
-            let ended = interpreter.run(source, &mut self.host);
+            let ended = interpreter.run(&universal_newlines(source), &mut self.host);
             self.host.end(ended);
         }
     }

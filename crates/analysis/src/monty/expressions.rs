@@ -314,6 +314,9 @@ impl Check<'_> {
         if name == "round" && args.len() > 1 {
             return self.doubtful("round() to digits", call);
         }
+        if name == "divmod" && args.iter().nth(1).is_none_or(|by| self.names.kinds(by) & FLOAT != 0) {
+            return self.doubtful("divmod() by what may be no whole number", call);
+        }
         if name == "isinstance" {
             return self.is_instance(call);
         }
@@ -452,6 +455,12 @@ impl Check<'_> {
                 }
             }
             _ if dotted.starts_with("re.") => self.pattern(dotted, call)?,
+            _ if dotted.ends_with(".strptime") && !args.get(1).is_some_and(is_full_date) => {
+                return self.doubtful("strptime() with other than a full date", call);
+            }
+            _ if dotted.ends_with(".fromisoformat") && self.facts.hides_value_errors => {
+                return self.doubtful("fromisoformat() where a ValueError is caught", call);
+            }
             _ => {}
         }
         self.arguments(call)
@@ -544,6 +553,20 @@ impl Check<'_> {
         }
         if kinds & SET != 0 && into_set { self.unordered(arg) } else { self.value(arg) }
     }
+}
+
+/// A format that has a year, a month and a day, and nothing that monty drops or takes for something else.
+fn is_full_date(format: &Expr) -> bool {
+    let Expr::StringLiteral(text) = format else { return false };
+    let mut letters = text.value.to_str().chars();
+    let mut directives = String::new();
+    while let Some(letter) = letters.next() {
+        if letter == '%' {
+            directives.extend(letters.next());
+        }
+    }
+    let has = |wanted: &[char]| directives.contains(wanted);
+    directives.chars().all(|each| "YmdHMSbB".contains(each)) && has(&['Y']) && has(&['d']) && has(&['m', 'b', 'B'])
 }
 
 /// `[[fill]align][sign][#][0][width][,][.precision][type]`, without looking at the order in the middle.

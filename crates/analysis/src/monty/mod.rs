@@ -11,7 +11,7 @@ use ruff_python_ast::visitor::{Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{ExceptHandler, Expr, ExprContext, ModModule, Operator, Parameters, Stmt, StmtTry};
 use ruff_text_size::Ranged;
 
-use crate::kinds::{BOOL, BYTES, DICT, Kinds, LAZY, NUMBER, Names, OTHER, SET, STR};
+use crate::kinds::{BOOL, BYTES, DICT, FLOAT, Kinds, LAZY, NUMBER, Names, OTHER, SET, STR};
 use crate::{Fit, Lines, tables, top};
 
 /// Nothing found so far, or what ends the search.
@@ -40,6 +40,10 @@ struct Facts<'a> {
     mentions_infinity: bool,
     /// A handler names what may be a `KeyError`: monty shows every key as text.
     shows_keys: bool,
+    /// A handler names what may be a `ValueError`: monty's dates know fewer forms.
+    hides_value_errors: bool,
+    /// Coroutines are gathered: an error of a host function passes by their handlers.
+    gathers: bool,
 }
 
 /// Where in the program the check stands.
@@ -49,6 +53,7 @@ struct Place {
     in_class: bool,
     in_lambda: bool,
     in_handler: bool,
+    in_coroutine: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -141,7 +146,8 @@ impl<'a> Check<'a> {
         }
         self.parameters(&function.parameters)?;
         function.returns.iter().try_for_each(|returns| self.annotation(returns))?;
-        Check { place: Place { in_function: true, in_handler: false, ..self.place }, ..*self }.body(&function.body)
+        let place = Place { in_function: true, in_handler: false, in_coroutine: function.is_async, ..self.place };
+        Check { place, ..*self }.body(&function.body)
     }
 
     fn parameters(&self, parameters: &Parameters) -> Found {
@@ -283,6 +289,9 @@ impl<'a> Check<'a> {
         if attempt.is_star {
             return self.unsupported("except*", attempt);
         }
+        if self.facts.gathers && self.place.in_coroutine && Awaits::in_body(&attempt.body) {
+            return self.doubtful("a try around an await, in coroutines that are gathered,", attempt);
+        }
         self.body(&attempt.body)?;
         let inside = Check { place: Place { in_handler: true, ..self.place }, ..*self };
         for handler in &attempt.handlers {
@@ -353,6 +362,7 @@ impl<'a> Check<'a> {
             Operator::FloorDiv | Operator::Mod if self.facts.mentions_infinity && both & NUMBER != 0 => {
                 self.doubtful("division near infinity", node)
             }
+            Operator::FloorDiv if second & FLOAT != 0 => self.doubtful("// by what may be no whole number", node),
             Operator::Div | Operator::FloorDiv
                 if self.facts.hides_gaps && first & second & OTHER != 0 && self.imports("datetime") =>
             {
@@ -409,6 +419,36 @@ fn small_power(left: &Expr, right: &Expr) -> bool {
     }
 }
 
+/// Whether something is awaited other than `gather` itself, whose errors arrive where it is awaited.
+#[derive(Default)]
+struct Awaits(bool);
+
+impl Awaits {
+    fn in_body(body: &[Stmt]) -> bool {
+        let mut awaits = Self::default();
+        awaits.visit_body(body);
+        awaits.0
+    }
+}
+
+impl<'a> Visitor<'a> for Awaits {
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        if let Expr::Await(wait) = expression {
+            self.0 |= !wait.value.as_call_expr().is_some_and(|call| is_named(&call.func, "gather"));
+        }
+        walk_expr(self, expression);
+    }
+}
+
+/// Whether an expression is that name, or ends in it: `gather`, `asyncio.gather`.
+fn is_named(expression: &Expr, name: &str) -> bool {
+    match expression {
+        Expr::Name(found) => found.id.as_str() == name,
+        Expr::Attribute(found) => found.attr.as_str() == name,
+        _ => false,
+    }
+}
+
 /// Changes of the lists with these names.
 struct Mutations<'a> {
     of: &'a [&'a str],
@@ -458,6 +498,7 @@ impl<'a> Visitor<'a> for Facts<'a> {
             Stmt::ImportFrom(from) => {
                 for alias in &from.names {
                     let module = from.module.as_ref().map(ToString::to_string).unwrap_or_default();
+                    self.gathers |= alias.name.as_str() == "gather";
                     self.modules
                         .push((alias.asname.as_ref().unwrap_or(&alias.name), format!("{module}.{}", alias.name)));
                 }
@@ -473,7 +514,10 @@ impl<'a> Visitor<'a> for Facts<'a> {
             Expr::Attribute(attribute) if attribute.ctx == ExprContext::Store => {
                 self.attributes.insert(&attribute.attr);
             }
-            Expr::Attribute(attribute) => self.mentions_infinity |= attribute.attr.as_str() == "inf",
+            Expr::Attribute(attribute) => {
+                self.mentions_infinity |= attribute.attr.as_str() == "inf";
+                self.gathers |= attribute.attr.as_str() == "gather";
+            }
             Expr::StringLiteral(text) => {
                 let text = text.value.to_str().trim_start_matches(['-', '+']);
                 self.mentions_infinity |= text.eq_ignore_ascii_case("inf") || text.eq_ignore_ascii_case("infinity");
@@ -506,10 +550,12 @@ impl<'a> Facts<'a> {
             let broad =
                 |kind: &&Expr| kind.as_name_expr().is_none_or(|name| tables::HIDES_GAPS.contains(&name.id.as_str()));
             let kinds = handler.type_.as_deref().map(alternatives);
-            let key = |kind: &&Expr| {
-                kind.as_name_expr().is_none_or(|name| tables::MAY_BE_KEY_ERROR.contains(&name.id.as_str()))
-            };
+            let among =
+                |kind: &&Expr, list: &[&str]| kind.as_name_expr().is_none_or(|name| list.contains(&name.id.as_str()));
+            let key = |kind: &&Expr| among(kind, tables::MAY_BE_KEY_ERROR);
+            let value = |kind: &&Expr| among(kind, tables::MAY_BE_VALUE_ERROR);
             self.shows_keys |= handler.name.is_some() && kinds.iter().flatten().any(key);
+            self.hides_value_errors |= kinds.as_ref().is_none_or(|kinds| kinds.iter().any(value));
             self.hides_gaps |= kinds.is_none_or(|kinds| kinds.iter().any(broad));
         }
     }

@@ -18,6 +18,7 @@ pub fn known(name: &str) -> Option<String> {
         "_dbm" | "_gdbm" => "dbm",
         "_zstd" => "compression.zstd",
         "_scproxy" => "urllib.request",
+        "pyexpat" => "xml.parsers.expat",
         other => other,
     };
     let found = STANDARD.contains(&public) || PACKAGES.contains(&public);
@@ -57,6 +58,7 @@ const STANDARD: &[&str] = &[
     "turtle",
     "urllib.request",
     "winreg",
+    "xml.parsers.expat",
     "xxlimited",
     "audioop",
     "crypt",

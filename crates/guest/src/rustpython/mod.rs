@@ -6,14 +6,21 @@
 mod await_at_top;
 mod compile;
 mod failure;
+mod floats;
+mod formats;
 mod helpers;
 mod incoming;
+mod json;
+mod mended;
 mod missing;
 mod natives;
 mod nesting;
 mod outgoing;
 pub(crate) mod rehearsal;
+mod rows;
+mod spec;
 mod sys;
+mod texts;
 mod warm;
 
 use ringfence_types::{FunctionSpec, Source};

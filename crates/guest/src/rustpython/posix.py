@@ -45,12 +45,26 @@ class stat_result(tuple):
         return "os.stat_result(%s)" % ", ".join(f"st_{n}={v}" for n, v in zip(names, self))
 
 
-terminal_size = _namedtuple("terminal_size", "columns lines")
+class terminal_size(_namedtuple("terminal_size", "columns lines")):
+    """A tuple of (columns, lines), made of a sequence of the two."""
+
+    __slots__ = ()
+    __module__ = "os"
+
+    def __new__(cls, sequence, /):
+        values = tuple(sequence)
+        if len(values) != 2:
+            raise TypeError(f"os.terminal_size() takes a 2-sequence ({len(values)}-sequence given)")
+        return tuple.__new__(cls, values)
+
+    def __repr__(self):
+        return f"os.terminal_size(columns={self.columns!r}, lines={self.lines!r})"
+
+
 uname_result = _namedtuple("uname_result", "sysname nodename release version machine")
 sched_param = _namedtuple("sched_param", "sched_priority")
 times_result = _namedtuple("times_result", "user system children_user children_system elapsed")
 statvfs_result = _namedtuple("statvfs_result", "f_bsize f_frsize f_blocks f_bfree f_bavail f_files f_ffree f_favail f_flag f_namemax")
-
 
 
 def _fail(number, path=None):

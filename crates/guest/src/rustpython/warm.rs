@@ -7,7 +7,7 @@ use rustpython_vm::compiler::{CompileOpts, Mode};
 use rustpython_vm::scope::Scope;
 use rustpython_vm::{Interpreter, PyRef, PyResult, Settings, VirtualMachine};
 
-use super::{helpers, natives, rehearsal};
+use super::{helpers, mended, natives, rehearsal};
 
 /// Native modules that a session may import. The others reach for sockets, processes, devices or memory.
 const NATIVE: &[&str] = &[
@@ -45,14 +45,12 @@ const NATIVE: &[&str] = &[
     "_bz2",
     "cmath",
     "_contextvars",
-    "_csv",
     "_hashlib",
     "_json",
     "_locale",
     "_lzma",
     "math",
     "_md5",
-    "pyexpat",
     "_struct",
     "_random",
     "_sha1",
@@ -236,6 +234,8 @@ fn warm(vm: &VirtualMachine, modules: &[&'static str]) -> PyResult<Scope> {
     let names = vm._add(&names, &vm.new_pyobj(("posix".to_owned(),)))?;
     vm.sys_module.set_attr("builtin_module_names", names, vm)?;
     part("posix", POSIX, vm)?;
+    let mending = part("ringfence_mended", mended::PART, vm)?;
+    mended::install(&mending, vm)?;
     let files = part("ringfence_files", FILES, vm)?;
     call(&files, "install", vm)?;
     let refusals = part("ringfence_refusals", REFUSALS, vm)?;
