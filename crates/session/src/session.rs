@@ -3,7 +3,7 @@
 //! Answers to: the front doors. Must not: hand its cell to anyone, or outlive its limits.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ringfence_analysis::Program;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::changes::{self, Destination};
 use crate::choose::{Candidate, Choice, Reach, Wish, choose};
-use crate::engine::{Engine, scope_of};
+use crate::engine::{Engine, Shared, scope_of};
 use crate::error::{RunError, SessionError};
 use crate::ice::Ice;
 use crate::kill::{KillSwitch, Killing, Target};
@@ -111,7 +111,8 @@ pub(crate) struct Chosen {
 pub struct Handle {
     session: SessionId,
     switch: Arc<KillSwitch>,
-    engine: Engine,
+    /// Whoever has a handle does not keep the engine, and its log, open.
+    engine: Weak<Shared>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -138,7 +139,9 @@ impl Handle {
         self.stand_still(false)
     }
     fn stand_still(&self, still: bool) -> Result<(), SessionError> {
-        let done = self.engine.freeze(&Target::Session(self.session.clone()), still, "the caller")?;
+        let gone = || SessionError::Ended("its engine is gone".to_owned());
+        let engine = Engine(self.engine.upgrade().ok_or_else(gone)?);
+        let done = engine.freeze(&Target::Session(self.session.clone()), still, "the caller")?;
         done.faults.into_iter().next().map_or(Ok(()), |why| Err(SessionError::Unsupported(why)))
     }
     /// Gives the run under way up and ends the session: the run gets an outcome `cancelled`, with all it did so far.
@@ -184,7 +187,7 @@ impl Session {
 
     /// Ends it from elsewhere.
     pub fn handle(&self) -> Handle {
-        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch), engine: self.engine.clone() }
+        Handle { session: self.id().clone(), switch: Arc::clone(&self.switch), engine: Arc::downgrade(&self.engine.0) }
     }
 
     /// Makes it stand still from now on: its cell uses no processor, and its wall and idle clocks stand. A run waits until

@@ -89,12 +89,6 @@ pub fn events() -> Vec<Event> {
             processes: 2,
             io: Some(Io { read: 1, written: 2 }),
         }),
-        Event::ThresholdCrossed(ThresholdCrossed {
-            action: MonitorAction::Warn,
-            measure: Measure::Memory,
-            threshold: 1000,
-            reached: 1001,
-        }),
         Event::CallPermitted(CallPermitted { call: 1, function: function.clone(), arguments: arguments.clone() }),
         Event::CallDenied(CallDenied {
             call: 2,
@@ -135,6 +129,12 @@ pub fn events() -> Vec<Event> {
         Event::ConnectionEnded(ConnectionEnded { to, bytes_up: 5, bytes_down: 7, duration_us: 42, fault: None }),
         Event::FileRead(file.clone()),
         Event::FileWritten(FileAccess { refused: Some("read only".to_owned()), ..file }),
+        Event::ThresholdCrossed(ThresholdCrossed {
+            action: MonitorAction::Warn,
+            measure: Measure::Memory,
+            threshold: 1000,
+            reached: 1001,
+        }),
         Event::ChangesCollected(ChangesCollected {
             added: 1,
             changed: 2,

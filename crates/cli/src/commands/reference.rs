@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 
 /// What a tier must have to keep a key, by the beginning of the key. What is not here every tier keeps, or the host
 /// does for all of them.
-const NEEDS: [(&str, Needs); 9] = [
+const NEEDS: [(&str, Needs); 11] = [
     ("python.packages", Needs { packages: true, ..NOTHING }),
     ("python.venv", Needs { venv: true, ..NOTHING }),
     ("filesystem.workspace", Needs { workspace: true, ..NOTHING }),
@@ -20,6 +20,8 @@ const NEEDS: [(&str, Needs); 9] = [
     ("secrets", Needs { secrets: true, ..NOTHING }),
     ("types.check", Needs { type_check: true, ..NOTHING }),
     ("types.inject", Needs { type_assertions: true, ..NOTHING }),
+    ("monitor.warn.io", Needs { monitor_io: true, ..NOTHING }),
+    ("monitor.kill.io", Needs { monitor_io: true, ..NOTHING }),
     ("anomaly", Needs { anomaly: true, ..NOTHING }),
 ];
 

@@ -192,8 +192,11 @@ async fn every_method_answers() {
             {"type": "ZeroDivisionError", "message": "division by zero", "frames": []}}})],
     )
     .await;
-    c.check(of(4, "put", json!({"path": "a.txt", "content": "aGk="})), &[done(4)]).await;
-    c.check(of(5, "get", json!({"path": "a.txt"})), &[json!({"id": 5, "result": {"content": "aGk="}})]).await;
+    let sha256 = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
+    let put = json!({"id": 4, "result": {"size": 2, "sha256": sha256}});
+    c.check(of(4, "put", json!({"path": "a.txt", "content": "aGk="})), &[put]).await;
+    let got = json!({"id": 5, "result": {"content": "aGk=", "size": 2, "sha256": sha256}});
+    c.check(of(5, "get", json!({"path": "a.txt"})), &[got]).await;
     let entries = json!([{"path": "/workspace/a.txt", "size": 2, "folder": false}]);
     c.check(of(6, "list", json!({"path": "/workspace"})), &[json!({"id": 6, "result": {"entries": entries}})]).await;
     c.check(of(7, "remove", json!({"path": "a.txt"})), &[done(7)]).await;
@@ -422,7 +425,8 @@ async fn dropping_the_server_destroys_every_session() {
 async fn every_refusal_says_what_is_wrong() {
     let mut client = Client::with_session().await;
     let c = &mut client;
-    let methods = "use one of: hello, open, run, exec, snapshot, restore, fork, put, get, list, remove, cancel, close";
+    let methods = "use one of: hello, open, run, exec, snapshot, restore, fork, put, get, list, remove, changes, \
+                   changed, freeze, thaw, cancel, close";
     let engines = "`python` is not an engine; use one of: auto, monty, rustpython";
     let span = "limit `wall`: `5 parsecs` is not a span of time; write it as `500ms`, `5s`, `10min` or `1h`";
     let tiers = "`nope` is not a tier; use one of: embedded, wasm, process, container, microvm, remote, cluster";
