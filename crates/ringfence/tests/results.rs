@@ -36,8 +36,8 @@ async fn inputs_that_are_too_large_are_refused_and_the_session_stays() {
         (deep(64), None),
         (deep(65), Some("the inputs have 65 levels, at most 64 cross; pass large data as a file")),
         (
-            Value::from("x".repeat(5 << 20)),
-            Some("the inputs have 5242885 bytes, at most 4194304 cross; pass large data as a file"),
+            Value::from("x".repeat(13 << 20)),
+            Some("the inputs have 13631493 bytes, at most 12582912 cross; pass large data as a file"),
         ),
         (
             Value::List(vec![Value::None; 200_000]),

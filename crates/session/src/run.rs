@@ -434,10 +434,13 @@ fn closed(outcome: &Outcome) -> RunClosed {
     }
 }
 
+/// What the inputs of a run may weigh together. With the largest source they fit into one frame.
+const INPUTS: ValueBudget = ValueBudget { bytes: 12 << 20, ..ValueBudget::DEFAULT };
+
 /// What the program needs, found before anything of it runs.
 fn program(source: &Source, session: &mut Session) -> Result<Program, End> {
     let inputs = source.inputs.iter().map(|(_, value)| value);
-    if let Some(Over { what, allowed, reached }) = over(inputs, ValueBudget::DEFAULT) {
+    if let Some(Over { what, allowed, reached }) = over(inputs, INPUTS) {
         let hit = LimitHit { kind: LimitKind::Size, allowed, reached };
         let why = format!("the inputs have {reached} {what}, at most {allowed} cross; pass large data as a file");
         return Err(End::Refused(hit, why));
