@@ -216,7 +216,10 @@ fn packages_of<'a>(imports: impl Iterator<Item = &'a Import>) -> Vec<&'a str> {
 }
 
 fn fit_rustpython(program: &Program) -> Fit {
-    let lacking = |import: &Import| tables::RUSTPYTHON_LACKS.iter().find(|(module, _)| *module == top(&import.module));
+    let lacking = |import: &Import| {
+        let is = |name: &str| name == top(&import.module) || name == import.module;
+        tables::RUSTPYTHON_LACKS.iter().find(|(module, _)| is(module))
+    };
     for import in program.imports.iter().filter(|import| !import.guarded) {
         if let Some((module, reason)) = lacking(import) {
             return Fit::Unsupported { feature: format!("module {module}: {reason}"), line: import.line };

@@ -44,6 +44,8 @@ pub(crate) const RUSTPYTHON_LACKS: &[(&str, &str)] = &[
     ("tty", "there is no terminal"),
     ("venv", "processes can't be started"),
     ("webbrowser", "processes can't be started"),
+    ("xml.sax", "it needs the network's modules"),
+    ("xml.dom.pulldom", "it needs the network's modules"),
     ("xmlrpc", "there is no network"),
 ];
 

@@ -107,3 +107,17 @@ pub fn universal_newlines(source: &Source) -> Cow<'_, Source> {
     let code = source.code.replace("\r\n", "\n").replace('\r', "\n");
     Cow::Owned(Source { code, ..source.clone() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_of_a_line_is_read_as_one() {
+        let check = |code: &str, want: &str| assert_eq!(universal_newlines(&Source::new(code)).code, want, "{code:?}");
+        check("x = 1\n", "x = 1\n");
+        check("x = '''a\r\nb'''\r\n", "x = '''a\nb'''\n");
+        check("a\rb\n\rc\r\r\n", "a\nb\n\nc\n\n");
+        check(r"'a\r\n'", r"'a\r\n'");
+    }
+}

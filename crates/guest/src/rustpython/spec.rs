@@ -116,12 +116,15 @@ impl Spec {
     /// A text.
     pub fn text(&self, value: &str) -> Formatted {
         let place = "not allowed in string format specifier";
+        self.separated('s')?;
+        if self.kind.is_some_and(|kind| kind != 's') {
+            return self.unknown();
+        }
         match self.sign {
             Some(' ') => return wrong(format!("Space {place}")),
             Some(_) => return wrong(format!("Sign {place}")),
             None => {}
         }
-        self.separated('s')?;
         if self.no_negative_zero {
             return wrong(format!("Negative zero coercion (z) {place}"));
         }
@@ -130,9 +133,6 @@ impl Spec {
         }
         if self.align == '=' {
             return wrong(format!("'=' alignment {place}"));
-        }
-        if self.kind.is_some_and(|kind| kind != 's') {
-            return self.unknown();
         }
         let end = self.precision.and_then(|most| value.char_indices().nth(most)).map_or(value.len(), |(at, _)| at);
         Ok(self.padded("", value.get(..end).unwrap_or(value)))
@@ -369,4 +369,62 @@ fn plain(digits: &str, exponent: i32, decimals: usize) -> String {
     }
     let (front, back) = digits.split_at(whole);
     format!("{front}.{back}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(made: impl Fn(&Spec) -> Formatted, spec: &str, of: &'static str, want: &str) {
+        let side = if of == "str" { '<' } else { '>' };
+        let got = Spec::read(spec, of, side).and_then(|spec| made(&spec));
+        assert_eq!(got.unwrap_or_else(|misfit| misfit.to_string()), want, "{spec}");
+    }
+
+    #[test]
+    fn texts_are_cut_and_padded_by_characters() {
+        let text = |value: &'static str, spec: &str, want: &str| check(|spec| spec.text(value), spec, "str", want);
+        text("Ana", "8.2", "An      ");
+        text("\u{fc}ber", ".1", "\u{fc}");
+        text("abc", "010", "abc0000000");
+        text("abc", "*^6", "*abc**");
+        text("abc", "=5", "'=' alignment not allowed in string format specifier");
+        text("abc", "+,d", "Unknown format code 'd' for object of type 'str'");
+        text("abc", "_", "Cannot specify '_' with 's'.");
+        text("abc", "1073741825", "the field is too wide");
+    }
+
+    #[test]
+    fn floats_have_the_digits_that_were_asked_for() {
+        let float = |value: f64, spec: &str, want: &str| check(|spec| spec.float(value), spec, "float", want);
+        float(1.0, ".3", "1.0");
+        float(1.0, ".1", "1e+00");
+        float(1e22, ",", "1e+22");
+        float(1e16, "", "1e+16");
+        float(1234.5, "010,.1f", "0,001,234.5");
+        float(1.5, "#g", "1.50000");
+        float(0.0, "g", "0");
+        float(0.5, ".0%", "50%");
+        float(-0.001, "z.1f", "0.0");
+        float(f64::NAN, "+06", "+00nan");
+        float(f64::INFINITY, "F", "INF");
+        float(2.0, ".1200f", &format!("2.{}", "0".repeat(1200)));
+        float(1.0, "d", "Unknown format code 'd' for object of type 'float'");
+        float(1.0, ".2147483647f", "precision too big");
+    }
+
+    #[test]
+    fn ints_are_grouped_within_their_field() {
+        let magnitude = |base: u32| if base == 16 { "4d2".to_owned() } else { "1234".to_owned() };
+        let int = |spec: &str, want: &str| check(|spec| spec.int(true, magnitude, Some('x')), spec, "int", want);
+        int(",", "-1,234");
+        int("010,", "-0,001,234");
+        int("09,", "-0,001,234");
+        int("#X", "-0X4D2");
+        int("=+8", "-   1234");
+        int("c", "x");
+        int(".1", "Precision not allowed in integer format specifier");
+        int(",x", "Cannot specify ',' with 'x'.");
+        int("5x5", "Invalid format specifier '5x5' for object of type 'int'");
+    }
 }
