@@ -39,7 +39,7 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
     command.arg("--python").arg(interpreter(workspace, &peers)?);
     command.arg("--program").arg(workspace.program("ringfence"));
     command.arg("--results").arg(&results);
-    let report = stage::run(Stage::new(&format!("bench {set}"), command, Counted::Nothing));
+    let report = stage::run(Stage::new(format!("bench {set}"), command, Counted::Nothing));
     if report.is_good() {
         say::progress(&format!("wrote {}", results.display()));
     }

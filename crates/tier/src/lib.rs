@@ -194,8 +194,10 @@ impl fmt::Debug for Killer {
 #[derive(Clone)]
 pub struct Differ {
     changes: Arc<dyn Fn() -> io::Result<Changes> + Send + Sync>,
-    file: Arc<dyn Fn(&GuestPath) -> Result<File, FileFault> + Send + Sync>,
+    file: Arc<OpenFile>,
 }
+
+type OpenFile = dyn Fn(&GuestPath) -> Result<File, FileFault> + Send + Sync;
 
 impl Differ {
     /// One that finds the changes by `changes`, and opens an added or changed file by `file`. Both are bounded.
