@@ -286,8 +286,8 @@ impl Session {
     /// Writes a file into the session; its folders are made.
     pub async fn put_file(&mut self, path: GuestPath, content: Vec<u8>) -> Result<(), SessionError> {
         let mut mounts = self.grant.mounts().iter().filter(|mount| mount.mode != MountMode::Ro);
-        let read_only = !(self.grant.workspace().is_some() && path.is_under("/workspace"))
-            && !mounts.any(|mount| path.is_under(mount.at.as_str()));
+        let is_own = self.grant.workspace().is_some() && path.is_under("/workspace");
+        let read_only = !is_own && !mounts.any(|mount| path.is_under(mount.at.as_str()));
         // What can't have room is refused here: a frame that large would cost the worker.
         if let Some(quota) = self.grant.workspace().filter(|_| path.is_under("/workspace"))
             && content.len() as u64 > quota.bytes()
