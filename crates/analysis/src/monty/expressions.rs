@@ -314,7 +314,7 @@ impl Check<'_> {
         if name == "round" && args.len() > 1 {
             return self.doubtful("round() to digits", call);
         }
-        if name == "divmod" && args.iter().nth(1).is_none_or(|by| self.names.kinds(by) & FLOAT != 0) {
+        if name == "divmod" && args.get(1).is_none_or(|by| self.names.kinds(by) & FLOAT != 0) {
             return self.doubtful("divmod() by what may be no whole number", call);
         }
         if name == "isinstance" {

@@ -241,7 +241,7 @@ impl Spec {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
         let exponent: i32 = exponent.parse().unwrap_or(0);
-        if exponent < -4 || exponent > 15 {
+        if !(-4..=15).contains(&exponent) {
             return self.with_exponent(&digits, exponent);
         }
         plain(&digits, exponent, 1)
