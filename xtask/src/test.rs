@@ -15,7 +15,8 @@ use crate::tally::{self, Tally};
 use crate::workspace::{Built, Workspace, in_ci};
 
 /// Each tier of this build with the cases that it is held to, and no isolation at all, where the attacks must succeed.
-const TIERS: [(&str, &str); 2] = [("embedded", "all"), ("bare", "cases")];
+const TIERS: [(&str, &str); 5] =
+    [("embedded", "all"), ("process", "jail"), ("process", "probes"), ("process", "attack"), ("bare", "cases")];
 const CONFORMANCE: &str = "ringfence-conformance";
 
 /// Runs everything; whether all passed.
@@ -67,7 +68,7 @@ fn rust(workspace: &Workspace, reports: &mut Vec<Report>) {
 
 fn conformance_of_each_tier(workspace: &Workspace, reports: &mut Vec<Report>) {
     for (tier, suite) in TIERS {
-        let name = format!("conformance, {tier}");
+        let name = format!("conformance, {tier}, {suite}");
         if !workspace.has("tests/conformance") {
             reports.push(Report::not_run(&name, "there is no `tests/conformance` in this tree", in_ci()));
             continue;

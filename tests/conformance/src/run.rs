@@ -237,13 +237,14 @@ fn faults(expected: &[&str], case: &Case, seen: &Seen) -> Vec<String> {
     faults
 }
 
-/// A use may want an exception, and a case may take a refusal to parse for one.
+/// A use may want an exception or take any end, and a case may take a refusal to parse for one.
 fn raised_as_wanted(case: &Case, seen: &Seen, verdict: &str) -> bool {
     let kind = |outcome: &ringfence_types::Outcome| outcome.exception.as_ref().map(|e| e.kind.clone());
     let raised = seen.outcome().and_then(kind);
     let syntax = case.expected.oracle.contains_key("or_syntax_error") && raised.as_deref() == Some("SyntaxError");
     let want = &case.expected.want;
-    let wanted = ["error_type", "errors", "exit_code"].iter().any(|key| want.contains_key(*key)) && raised.is_some();
+    let wanted = ["error_type", "errors", "exit_code", "any_outcome"].iter().any(|key| want.contains_key(*key))
+        && raised.is_some();
     syntax || (verdict == "ok" && wanted)
 }
 

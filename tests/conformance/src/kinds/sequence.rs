@@ -76,7 +76,9 @@ impl Steps<'_> {
         if step.contains_key("snapshot") || step.contains_key("pause") {
             return self.save(step.contains_key("pause")).await;
         }
-        if step.contains_key("resume") {
+        if step.contains_key("resume") && self.saved.is_none() {
+            self.session.thaw().map_err(|error| format!("it can't go on: {error}"))?;
+        } else if step.contains_key("resume") {
             self.session = self.restored().await?;
         } else if step.contains_key("fork") {
             self.fork(step).await?;
@@ -176,6 +178,8 @@ impl Steps<'_> {
     async fn save(&mut self, over: bool) -> Result<Option<String>, String> {
         match self.session.snapshot().await {
             Ok(saved) => self.saved = Some(saved),
+            // A tier without snapshots may make the session stand still.
+            Err(SessionError::Unsupported(_)) if over && self.session.freeze().is_ok() => return Ok(None),
             Err(SessionError::Unsupported(_)) => return Ok(Some("unsupported".to_owned())),
             Err(error) => return Err(format!("no snapshot: {error}")),
         }
