@@ -50,7 +50,7 @@ pub fn run(workspace: &Workspace, typed: &[String]) -> Result<bool, Fault> {
 fn jailed_and_bare(workspace: &Workspace) -> Result<bool, Fault> {
     let environment = Environment::prepare(workspace, "pyperformance", &workspace.path("benches/pyperformance.txt"))?;
     let mut command = workspace.command(environment.program("python"));
-    command.arg(workspace.path("benches/pyperformance.py"));
+    command.arg(workspace.path("benches/jailed_and_bare.py"));
     command.env("PYTHONPATH", workspace.path("python")).env("RINGFENCE_BIN", workspace.program("ringfence"));
     Ok(stage::run(Stage::new("bench pyperformance", command, Counted::Nothing)).is_good())
 }

@@ -1,6 +1,6 @@
 """pyperformance's benchmarks that need the standard library only, inside a jail and in a bare CPython, in turn.
 
-    python pyperformance.py [ROUNDS [NAME ...]]
+    python jailed_and_bare.py [ROUNDS [NAME ...]]
 
 The same interpreter, the same snippet, one benchmark after another, bare and jailed by turns, so that load hits both. For each
 function the best time of all rounds is taken. Needs the packages `ringfence` and `pyperformance`, and RINGFENCE_BIN.
@@ -124,6 +124,8 @@ def main() -> None:
                 pair = best.setdefault(f"{name[3:]}: {function}", [math.inf, math.inf])
                 pair[:] = [min(old, new[function]) for old, new in zip(pair, both, strict=True)]
         print(f"pyperformance: round {number + 1} of {rounds}", file=sys.stderr)
+    if not best:
+        sys.exit(f"no benchmark could be measured: {failed or folder}")
     print("| benchmark | bare | jailed | ratio |\n| --- | ---: | ---: | ---: |")
     for name, (alone, jailed) in best.items():
         print(f"| {name} | {alone * 1e3:.3f} ms | {jailed * 1e3:.3f} ms | {jailed / alone:.3f} |")
