@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::AuditError;
-use crate::key::{Head, PublicKey, place_once, private_file, refuse_exposed, with_suffix};
+use crate::key::{Head, PublicKey, place_once, private_file, refuse_exposed, refuse_other_kinds, with_suffix};
 use crate::sealer::{Sealer, seal_now};
 use crate::sink::{Seal, Sink, Tail};
 use crate::tail::read_tail;
@@ -65,10 +65,9 @@ pub fn check_file(path: &Path) -> Result<(), AuditError> {
 
 /// Opens a log's file, or makes it. A file without a log's neighbours must be empty, or end as a log does.
 fn open_log(path: &Path) -> Result<File, AuditError> {
-    let about = std::fs::metadata(path).ok();
-    if about.is_some_and(|about| !about.is_file()) {
-        let cause = io::Error::new(io::ErrorKind::InvalidInput, "not a plain file");
-        return Err(AuditError::Open { path: path.to_owned(), cause });
+    // Before it is opened: opening a pipe may wait, and opening a device may do something.
+    if let Ok(about) = std::fs::metadata(path) {
+        refuse_other_kinds(path, &about)?;
     }
     let file = private_file().read(true).append(true).create(true).open(path).map_err(AuditError::open(path))?;
     refuse_exposed(path, &file, 0o022)?;

@@ -195,10 +195,7 @@ pub(crate) fn private_file() -> OpenOptions {
 /// Refuses what is not a plain file, or grants others one of `bits`.
 pub(crate) fn refuse_exposed(path: &Path, file: &std::fs::File, bits: u32) -> Result<(), AuditError> {
     let about = file.metadata().map_err(AuditError::open(path))?;
-    if !about.is_file() {
-        let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a plain file");
-        return Err(AuditError::Open { path: path.to_owned(), cause });
-    }
+    refuse_other_kinds(path, &about)?;
     #[cfg(unix)]
     {
         let mode = std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o777;
@@ -209,6 +206,15 @@ pub(crate) fn refuse_exposed(path: &Path, file: &std::fs::File, bits: u32) -> Re
     #[cfg(not(unix))]
     let _ = bits;
     Ok(())
+}
+
+/// Refuses what is no plain file, such as a folder, a pipe or a device.
+pub(crate) fn refuse_other_kinds(path: &Path, about: &std::fs::Metadata) -> Result<(), AuditError> {
+    if about.is_file() {
+        return Ok(());
+    }
+    let cause = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a plain file");
+    Err(AuditError::Open { path: path.to_owned(), cause })
 }
 
 /// The path with more at its end: `audit.jsonl` + `.head`.
