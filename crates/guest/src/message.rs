@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// The most descriptors of one message.
-const DESCRIPTORS: usize = 7;
+const DESCRIPTORS: usize = 8;
 
 /// Sends these bytes and descriptors.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -41,7 +41,7 @@ impl Pool {
             let (executable, engine, lean) = (self.executable.clone(), self.engine, self.lean);
             let mut zygote = None;
             // A zygote that dies is replaced.
-            Line::start(format!("ringfence-{}", engine.as_str()), self.warm, move || {
+            Line::start(format!("ringfence-{}", engine.as_str()), self.warm, move |_| {
                 let current = match zygote.take() {
                     Some(current) => current,
                     None => Zygote::start(&executable, engine, lean, PATIENCE)?,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_wire::jail::{GREETING, HIDDEN_ARGUMENT, NO_WALLS, Plan};
-use ringfence_worker::{Control, Executable, Message, Process};
+use ringfence_worker::{Control, Executable, Message, Process, Want};
 
 use crate::errand::Door;
 use crate::group::{Group, Groups};
@@ -103,8 +103,9 @@ impl Jail {
         self.control.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// A new session, in a control group of its own where there are any. Blocks for about the time of a fork.
-    pub fn fork(&self, groups: &Groups) -> Result<Ready, NoJail> {
+    /// A new session, in a control group of its own where there are any. Blocks for about the time of a fork. One that
+    /// nobody waits for rehearses what a first snippet takes.
+    pub fn fork(&self, groups: &Groups, want: Want) -> Result<Ready, NoJail> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (out, out_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -115,7 +116,13 @@ impl Jail {
         let (leash, keeper) = if self.folder.is_some() { Some(Leash::new()?) } else { None }.unzip();
         let given = [theirs.as_fd(), out_end.as_fd(), err_end.as_fd()].into_iter();
         let given: Vec<_> = given.chain(keeper.as_ref().map(AsFd::as_fd)).collect();
-        self.control()?.send(b"f", &given)?;
+        let asked: &[u8] = match want {
+            Want::Now => b"f",
+            Want::AtLeisure => b"a",
+        };
+        self.control()?.send(asked, &given)?;
+        // While the jail forks.
+        let group = groups.make();
         let Message { bytes, descriptors } = self.control()?.receive()?;
         let mut handles = descriptors.into_iter();
         let mut handle = || handles.next().ok_or_else(|| told(&bytes));
@@ -126,7 +133,7 @@ impl Jail {
         let interpreter = process(handle()?)?;
         let line = if self.network { handles.next() } else { None };
         let changes = handles.next();
-        let group = groups.make()?;
+        let group = group?;
         match &group {
             Some(group) => group.add(interpreter.pid())?,
             // For each process alone: better than nothing, and told.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use ringfence_policy::{Grant, MountMode};
 use ringfence_wire::jail::{CHANGES, EGRESS, LockOnly, Node, Plan, SessionPlan, Users};
 
+use ringfence_wire::declarations;
+
 use crate::interpreter::Interpreter;
 use crate::{users, way_out};
 
@@ -31,6 +33,8 @@ const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
 /// `/tmp` and `/dev/shm`, where the policy says nothing of disk.
 const SCRATCH: u64 = 64 << 20;
+/// The longest declarations that are made before a session asks for them.
+const FUNCTIONS: usize = 32 << 10;
 /// Files and folders in each.
 const INODES: u64 = 16_384;
 
@@ -43,6 +47,7 @@ pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32, grouped: bool)
         program: interpreter.executable.clone(),
         environment: environment(grant, interpreter),
         preload: preload(grant, interpreter),
+        functions: functions(grant),
         session: session(grant, grouped),
         lock_only: None,
     }
@@ -159,6 +164,12 @@ fn preload(grant: &Grant, interpreter: &Interpreter) -> Vec<String> {
     let common = ["json", "re", "math", "datetime", "random", "collections", "itertools", "functools", "dataclasses"];
     let packages = grant.packages().iter().filter_map(|name| interpreter.modules.get(name)).flatten().cloned();
     common.into_iter().map(str::to_owned).chain(packages).collect()
+}
+
+/// Those that fit beside the rest of a plan.
+fn functions(grant: &Grant) -> String {
+    let text = String::from_utf8(declarations(grant.functions())).unwrap_or_default();
+    if text.len() <= FUNCTIONS { text } else { "[]".to_owned() }
 }
 
 /// What a session may write to each of `/tmp`, `/dev/shm` and copy-on-write mounts.

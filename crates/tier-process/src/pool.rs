@@ -108,12 +108,12 @@ struct Shelf {
 impl Shelf {
     fn start(executable: Executable, plan: Plan, groups: Groups, warm: usize) -> Result<Self, NoJail> {
         let mut jail = None;
-        let line = Line::start("ringfence-jail".to_owned(), warm, move || {
+        let line = Line::start("ringfence-jail".to_owned(), warm, move |want| {
             let current = match jail.take() {
                 Some(current) => current,
                 None => Jail::start(&executable, &plan)?,
             };
-            let session = current.fork(&groups)?;
+            let session = current.fork(&groups, want)?;
             jail = Some(current);
             Ok(session)
         })?;

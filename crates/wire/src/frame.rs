@@ -48,6 +48,11 @@ pub struct Setup {
     pub functions: Vec<FunctionSpec>,
 }
 
+/// Host functions as a session is told of them: JSON.
+pub fn declarations(functions: &[FunctionSpec]) -> Vec<u8> {
+    serde_json::to_vec(functions).unwrap_or_default()
+}
+
 /// What the host tells a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToGuest {
@@ -259,7 +264,7 @@ fn encode_setup(w: &mut Writer, setup: &Setup) {
     w.u32(setup.version);
     w.u64(setup.memory);
     w.u64(setup.workspace);
-    w.bytes(&serde_json::to_vec(&setup.functions).unwrap_or_default());
+    w.bytes(&declarations(&setup.functions));
 }
 
 fn decode_setup(r: &mut Reader<'_>) -> Result<Setup, DecodeError> {

@@ -38,6 +38,9 @@ pub struct Plan {
     pub environment: Vec<(String, String)>,
     /// Modules that are imported before the first session.
     pub preload: Vec<String>,
+    /// The host functions that its sessions are expected to have, as in [`declarations`](crate::declarations). A session
+    /// that is set up with others gets those.
+    pub functions: String,
     /// What each session gets.
     pub session: SessionPlan,
     /// Set where there are no walls: the lock is all that there is, and the root and the users above mean nothing.

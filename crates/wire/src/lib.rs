@@ -13,7 +13,8 @@ mod value;
 
 pub use code::{DecodeError, Reader, Writer};
 pub use frame::{
-    FromGuest, HEADER, Header, Setup, ToGuest, from_guest, from_guest_cap, limit_frame, to_guest, to_guest_cap,
+    FromGuest, HEADER, Header, Setup, ToGuest, declarations, from_guest, from_guest_cap, limit_frame, to_guest,
+    to_guest_cap,
 };
 pub use value::{decode_value, encode_value};
 

@@ -15,6 +15,6 @@ mod sys;
 pub use control::{Control, Message};
 pub use executable::Executable;
 pub use frames::{Frames, Taken};
-pub use line::{Line, Refill};
+pub use line::{Line, Refill, Want};
 pub use link::{Gone, Link, readable};
 pub use process::{Footprint, Process, disk_bytes, status_field};

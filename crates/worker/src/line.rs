@@ -17,6 +17,9 @@ use tokio::sync::oneshot;
 /// next one finds the line full.
 const LULL: Duration = Duration::from_millis(4);
 
+/// What is made is a process, which does its first steps in so long.
+const START: Duration = Duration::from_millis(4);
+
 /// The thread that makes things, and those that are ready.
 #[derive(Debug)]
 pub struct Line<T, E> {
@@ -34,7 +37,8 @@ struct Shared<T, E> {
 
 #[derive(Debug)]
 struct State<T, E> {
-    ready: VecDeque<T>,
+    /// The last that was made is the last; when it was made.
+    ready: VecDeque<(Instant, T)>,
     waiting: VecDeque<oneshot::Sender<Result<T, E>>>,
     /// When the last was taken.
     taken: Instant,
@@ -56,12 +60,30 @@ enum Thread {
     Sleeps,
 }
 
+/// For whom a thing is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Somebody waits for it, or others were taken a moment ago.
+    Now,
+    /// Nobody is there.
+    AtLeisure,
+}
+
 /// When the next one is to be made.
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
     Now,
     In(Duration),
     Never,
+}
+
+impl<T, E> State<T, E> {
+    /// The last that was made, whose memory is still in the processor's caches; but not one that has just been started,
+    /// where there is another.
+    fn take(&mut self) -> Option<T> {
+        let started = self.ready.iter().rposition(|(made, _)| made.elapsed() >= START).unwrap_or_default();
+        self.ready.remove(started).map(|(_, thing)| thing)
+    }
 }
 
 impl<T, E> Shared<T, E> {
@@ -94,8 +116,8 @@ impl<T, E> Shared<T, E> {
         }
     }
 
-    /// Sleeps until something is to be made. Whether the line goes on.
-    fn until_wanted(&self) -> bool {
+    /// Sleeps until something is to be made. `None` where the line is over.
+    fn until_wanted(&self) -> Option<Want> {
         let mut state = self.state();
         while !state.over {
             match self.due(&state) {
@@ -111,7 +133,9 @@ impl<T, E> Shared<T, E> {
             }
         }
         state.thread = Thread::Works;
-        !state.over
+        let is_busy = !state.waiting.is_empty() || state.taken.elapsed() < LULL;
+        let want = if is_busy { Want::Now } else { Want::AtLeisure };
+        (!state.over).then_some(want)
     }
 
     /// Gives the thing to whoever waits longest, or keeps it.
@@ -123,7 +147,7 @@ impl<T, E> Shared<T, E> {
                 _ => return,
             }
         }
-        state.ready.push_back(thing);
+        state.ready.push_back((Instant::now(), thing));
     }
 }
 
@@ -151,11 +175,12 @@ impl<T, E> Drop for Over<'_, T, E> {
 }
 
 impl<T: Send + 'static, E: Clone + Send + 'static> Line<T, E> {
-    /// Starts the thread `name`, which keeps `full` things ready; with 0 each is made when it is asked for.
+    /// Starts the thread `name`, which keeps `full` things ready; with 0 each is made when it is asked for. What is made
+    /// is told for whom.
     pub fn start(
         name: String,
         full: usize,
-        mut make: impl FnMut() -> Result<T, E> + Send + 'static,
+        mut make: impl FnMut(Want) -> Result<T, E> + Send + 'static,
     ) -> io::Result<Self> {
         let state = State {
             ready: VecDeque::new(),
@@ -169,8 +194,8 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Line<T, E> {
         let theirs = Arc::clone(&shared);
         let run = move || {
             let _over = Over(&theirs);
-            while theirs.until_wanted() {
-                match make() {
+            while let Some(want) = theirs.until_wanted() {
+                match make(want) {
                     Ok(thing) => theirs.made(thing),
                     Err(fault) => theirs.failed(&fault),
                 }
@@ -187,8 +212,7 @@ impl<T, E> Line<T, E> {
         let coming = {
             let mut state = self.shared.state();
             state.failed = false;
-            // The last that was made: its memory is still in the processor's caches.
-            if let Some(thing) = state.ready.pop_back() {
+            if let Some(thing) = state.take() {
                 state.taken = Instant::now();
                 if state.ready.len() * 2 < self.shared.full {
                     self.shared.wake(&mut state);
@@ -199,6 +223,7 @@ impl<T, E> Line<T, E> {
                 return None;
             }
             let (sender, coming) = oneshot::channel();
+            state.taken = Instant::now();
             state.waiting.push_back(sender);
             self.shared.wake(&mut state);
             coming
@@ -265,7 +290,7 @@ mod tests {
     fn line(results: Vec<Result<u32, &'static str>>) -> (Line<u32, &'static str>, mpsc::Receiver<()>) {
         let mut results = VecDeque::from(results);
         let (tell, told) = mpsc::channel();
-        let make = move || {
+        let make = move |_| {
             // The test may be over.
             let _ = tell.send(());
             results.pop_front().unwrap_or(Err("there is no more"))
@@ -305,29 +330,42 @@ mod tests {
         count(2);
         asleep(&line).await;
         let refill = line.refill();
-        assert_eq!(line.take().await, Some(Ok(1)), "the last that was made is the first that is taken");
+        let taken = async || line.take().await.expect("the thread lives").expect("there are nine");
+        let mut all = vec![taken().await];
         assert_eq!(line.shared.state().thread, Thread::Sleeps, "whoever took it has the processors first");
         drop(refill);
         count(1);
         asleep(&line).await;
-        assert_eq!(line.take().await, Some(Ok(2)));
-        assert_eq!(line.take().await, Some(Ok(0)));
+        all.extend([taken().await, taken().await]);
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
         // None of two is left.
         count(2);
     }
 
+    #[test]
+    fn the_last_is_taken_that_has_done_its_first_steps() {
+        let now = Instant::now();
+        let ago = |count: u32| now.checked_sub(START * count).expect("the machine has been up for longer");
+        let ready = VecDeque::from([(ago(3), "first"), (ago(2), "second"), (now + START, "just made")]);
+        let (waiting, taken, failed, thread, over) = (VecDeque::new(), now, false, Thread::Sleeps, false);
+        let mut state = State::<_, ()> { ready, waiting, taken, failed, thread, over };
+        let order: Vec<_> = std::iter::from_fn(|| state.take()).collect();
+        assert_eq!(order, ["second", "first", "just made"]);
+    }
+
     #[tokio::test]
     async fn a_line_of_none_makes_what_is_asked_for() {
-        let line = Line::<u32, &str>::start("a test".to_owned(), 0, || Ok(7)).expect("a thread");
+        let line = Line::<Want, &str>::start("a test".to_owned(), 0, Ok).expect("a thread");
         asleep(&line).await;
-        assert_eq!(line.take().await, Some(Ok(7)));
+        assert_eq!(line.take().await, Some(Ok(Want::Now)));
         asleep(&line).await;
         assert!(line.shared.state().ready.is_empty());
     }
 
     #[tokio::test]
     async fn a_thread_that_is_gone_leaves_nobody_waiting() {
-        let line = Line::<(), ()>::start("a test".to_owned(), 1, || panic!("the thread is gone")).expect("a thread");
+        let line = Line::<(), ()>::start("a test".to_owned(), 1, |_| panic!("the thread is gone")).expect("a thread");
         assert_eq!(line.take().await, None);
     }
 }

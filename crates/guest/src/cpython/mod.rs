@@ -9,6 +9,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("ringfence_guest/display.py", include_str!("ringfence_guest/display.py")),
     ("ringfence_guest/failure.py", include_str!("ringfence_guest/failure.py")),
     ("ringfence_guest/files.py", include_str!("ringfence_guest/files.py")),
+    ("ringfence_guest/forks.py", include_str!("ringfence_guest/forks.py")),
     ("ringfence_guest/functions.py", include_str!("ringfence_guest/functions.py")),
     ("ringfence_guest/link.py", include_str!("ringfence_guest/link.py")),
     ("ringfence_guest/output.py", include_str!("ringfence_guest/output.py")),

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 
 use super::filter::{Around, Filters, filters};
 use super::root::{Root, mount_session};
-use super::{Failed, Step, cow, errand, lock_only, network, start, sys};
+use super::{Failed, Step, cow, errand, lock_only, network, rules, start, sys};
 use crate::message;
 use crate::sys::{Forked, control_socket, die_with, end, fork, ignore_children};
 
@@ -171,8 +171,9 @@ fn all_nodes(plan: &Plan) -> Vec<Node> {
 struct Place {
     /// Whoever ends it ends all that is in it.
     process: OwnedFd,
-    /// Those of processes, mounts, inter-process communication, and of the network where it has its own.
-    namespaces: Vec<OwnedFd>,
+    /// By these a session joins it: its namespaces of processes, mounts, inter-process communication, and of the network
+    /// where it has its own; then Landlock's rules.
+    joined: Vec<OwnedFd>,
     /// Its line, where it has a network.
     line: Option<OwnedFd>,
     /// What holds its changes, where it sees folders copy-on-write.
@@ -181,15 +182,15 @@ struct Place {
 
 impl Place {
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        let ways = self.namespaces.iter().chain(&self.line).chain(&self.changes);
+        let ways = self.joined.iter().chain(&self.line).chain(&self.changes);
         [&self.process].into_iter().chain(ways).map(AsFd::as_fd).collect()
     }
 }
 
 /// What a process makes that becomes a place.
 struct Made {
-    /// By these a session joins it.
-    namespaces: Vec<OwnedFd>,
+    /// As in [`Place`].
+    joined: Vec<OwnedFd>,
     listener: Option<OwnedFd>,
     changes: Option<OwnedFd>,
 }
@@ -203,6 +204,7 @@ struct Init<'a> {
 
 impl<'a> Init<'a> {
     fn begin(plan: &'a Plan, root: &Root) -> Result<Never, Failed> {
+        rules::are_there()?;
         root.enter()?;
         ignore_children();
         sys::set_host_name("jail").step(|| "the host name can't be set".into())?;
@@ -230,11 +232,7 @@ impl<'a> Init<'a> {
             Forked::Parent(_, handle) => handle,
         };
         drop(theirs);
-        let mut next = None;
         loop {
-            if next.is_none() {
-                next = self.place().ok();
-            }
             let (host_gone, any) = (libc::POLLRDHUP, libc::POLLIN);
             let watched =
                 [(control_socket(), host_gone), (zygote.as_fd(), any), (ours.as_fd(), any), (errand::door(), any)];
@@ -250,17 +248,17 @@ impl<'a> Init<'a> {
                 // Nobody is left to serve: the kernel ends whatever is still in here.
                 _ => end(0),
             }
-            self.answer(ours.as_fd(), next.take());
+            self.answer(ours.as_fd());
         }
     }
 
-    /// The zygote asks for a place by one message, and gets the way into it, or a reason.
-    fn answer(&self, zygote: BorrowedFd<'_>, ready: Option<Place>) {
+    /// The zygote asks for a place by one message, ahead of need, and gets the way into it, or a reason.
+    fn answer(&self, zygote: BorrowedFd<'_>) {
         let mut byte = [0; 16];
         if !recv(zygote, &mut byte, RecvFlags::empty()).is_ok_and(|(_, count)| count > 0) {
             end(0);
         }
-        let _ = match ready.map_or_else(|| self.place(), Ok) {
+        let _ = match self.place() {
             Ok(place) => message::send(zygote, b"place", &place.handles()),
             Err(failed) => message::send(zygote, failed.to_string().as_bytes(), &[]),
         };
@@ -276,7 +274,7 @@ impl<'a> Init<'a> {
                 let ready = self.become_place();
                 let _ = match &ready {
                     Ok(made) => {
-                        let handles: Vec<_> = made.namespaces.iter().chain(&made.changes).map(AsFd::as_fd).collect();
+                        let handles: Vec<_> = made.joined.iter().chain(&made.changes).map(AsFd::as_fd).collect();
                         message::send(theirs.as_fd(), b"ready", &handles)
                     }
                     Err(failed) => message::send(theirs.as_fd(), failed.to_string().as_bytes(), &[]),
@@ -293,13 +291,12 @@ impl<'a> Init<'a> {
                     .step(|| "the own process namespace can't be joined again".into())?;
                 drop(theirs);
                 let mut said = [0; 1024];
-                let (said, mut namespaces) =
-                    message::receive(ours.as_fd(), &mut said).step(|| "a place is gone".into())?;
-                if namespaces.is_empty() {
+                let (said, mut joined) = message::receive(ours.as_fd(), &mut said).step(|| "a place is gone".into())?;
+                if joined.is_empty() {
                     return Err(Failed::new(String::from_utf8_lossy(said).into_owned()));
                 }
-                let changes = if self.plan.session.cow.is_empty() { None } else { namespaces.pop() };
-                Ok(Place { process, namespaces, line, changes })
+                let changes = if self.plan.session.cow.is_empty() { None } else { joined.pop() };
+                Ok(Place { process, joined, line, changes })
             }
         }
     }
@@ -316,7 +313,9 @@ impl<'a> Init<'a> {
         let open = |name| std::fs::File::open(format!("/proc/self/ns/{name}")).map(OwnedFd::from);
         let open = |name| open(name).step(|| format!("the namespace `{name}` can't be opened"));
         let names = ["pid", "mnt", "ipc"].into_iter().chain(port.map(|_| "net"));
-        Ok(Made { namespaces: names.map(open).collect::<Result<_, _>>()?, listener, changes })
+        let mut joined = names.map(open).collect::<Result<Vec<_>, _>>()?;
+        joined.push(rules::of(&self.plan.session)?);
+        Ok(Made { joined, listener, changes })
     }
 
     /// Becomes the interpreter. Gives back only why it could not.

@@ -11,6 +11,7 @@ mod init;
 mod lock_only;
 mod network;
 mod root;
+mod rules;
 mod start;
 mod sys;
 

@@ -54,6 +54,7 @@ fn ready_for_exec(
     let program = text(&plan.program)?;
     let settings = serde_json::json!({
         "preload": plan.preload,
+        "functions": plan.functions,
         "session": plan.session,
         "lock_only": plan.lock_only,
         "range": matches!(plan.users, Users::Range { .. }),

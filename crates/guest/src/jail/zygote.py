@@ -4,6 +4,7 @@ Answers to: the host, over descriptor 3, and the init, over descriptor 4, which 
 start a thread, or leave two sessions the same random state. What `enter` does not manage, it does not go on without.
 """
 
+import _signal
 import ctypes
 import gc
 import importlib
@@ -15,8 +16,11 @@ import socket
 import struct
 import sys
 
-CONTROL, PLACES, SESSION = 3, 4, 3
+from ringfence_guest import forks
+
+CONTROL, PLACES, SESSION, RULES = 3, 4, 3, 4
 GREETING = b"ringfence jail 1"
+AHEAD = b"a"  # asks for a session that nobody waits for yet
 
 NEW_NS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
@@ -28,12 +32,12 @@ ONLY_USER = 1000
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET = {"x86_64": 126, "aarch64": 91}.get(os.uname().machine)
-# Rights of landlock's file rules, in their order: version 1 has the first 13, 2 adds REFER, 3 TRUNCATE, 5 IOCTL_DEV.
+# Rights of landlock's file rules, of which version 5 has them all.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK, REFER, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 13, 1 << 14, 1 << 15
-ALL = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
+HANDLED = (1 << 16) - 1
+WRITE = HANDLED & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
 READ = EXECUTE | READ_FILE | READ_DIR
-CONNECT_TCP = 1 << 1
 SIGNALS = 1 << 1  # of what Landlock confines to its own processes
 FIRST_WITH_SIGNALS = 6
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
@@ -61,15 +65,8 @@ def prctl(option, first, second, what):
 # --- a session's lock -----------------------------------------------------------------------------------------------
 
 
-def file_rules(plan):
-    """What may be done beneath which paths. All that the jail holds may be read; what is not in the plan is not there."""
-    write = ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE
-    rules = [("/", READ), ("/dev", READ | WRITE_FILE), *((path, write) for path in plan["writable"])]
-    return [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in rules]
-
-
 def among_the_hosts(lock_only):
-    """The same where there is no root of the session's own: what is not named can't be opened."""
+    """What may be done where there is no root of the session's own: what is not named can't be opened."""
     rules = [(path, READ) for path in lock_only["readable"]]
     rules += [(path, READ | WRITE_FILE) for path in lock_only["devices"]]
     return [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in rules]
@@ -79,7 +76,7 @@ def of_process(folder):
     """A session's own folder, and what of `/proc` tells of itself and nothing else."""
     own = [(f"/proc/{os.getpid()}/{name}", READ) for name in ("fd", "maps", "stat", "statm", "status")]
     own = [(path, rights if os.path.isdir(path) else rights & ON_FILES) for path, rights in own]
-    return [(folder, ALL[1] & ~(MAKE_CHAR | MAKE_BLOCK) | REFER | TRUNCATE), *own]
+    return [(folder, WRITE), *own]
 
 
 def restrict(made):
@@ -100,31 +97,24 @@ def hold_signals(outside):
     raise Failed("landlock does not hold signals back")
 
 
-class Rules:
-    """Landlock's rules. They are a session's own: a rule on a folder does not hold for what is mounted there later."""
+class RulesAlone:
+    """Landlock's rules where there are no places. In a place, whoever makes that makes them."""
 
-    def __init__(self, plan, lock_only):
+    def __init__(self, lock_only):
         version = check(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1), "landlock is missing")
-        if lock_only is not None and version < FIRST_WITH_SIGNALS:
+        if version < FIRST_WITH_SIGNALS:
             raise Failed(f"landlock is version {version} here, and without namespaces it has to be {FIRST_WITH_SIGNALS}")
-        handled = ALL.get(version, (1 << 16) - 1)
-        # Files; TCP's bind and connect from version 4; abstract sockets and signals of others from version 6.
-        self.fields = struct.pack("=QQQ", handled, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-        self.size = ctypes.c_size_t(24 if version >= 6 else 16 if version >= 4 else 8)
-        self.handled = handled
-        self.rules = file_rules(plan) if lock_only is None else among_the_hosts(lock_only)
-        has_proxy = version >= 4 and plan["network"] is not None
-        self.proxy = struct.pack("=QQ", CONNECT_TCP, plan["network"]) if has_proxy else None
+        # Files; TCP's bind and connect; abstract sockets and signals of others.
+        self.fields = struct.pack("=QQQ", HANDLED, 3, 3)
+        self.rules = among_the_hosts(lock_only)
 
-    def put_on(self, more=()):
-        made = check(libc.syscall(CREATE_RULESET, self.fields, self.size, 0), "no landlock rules")
+    def put_on(self, more):
+        made = check(libc.syscall(CREATE_RULESET, self.fields, ctypes.c_size_t(24), 0), "no landlock rules")
         for path, rights in (*self.rules, *more):
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            rule = struct.pack("=Qi", rights & self.handled, opened)
+            rule = struct.pack("=Qi", rights & HANDLED, opened)
             check(libc.syscall(ADD_RULE, made, 1, rule, 0), "no landlock rule")
             os.close(opened)
-        if self.proxy is not None:
-            check(libc.syscall(ADD_RULE, made, 2, self.proxy, 0), "no landlock rule for the proxy")
         restrict(made)
 
 
@@ -141,24 +131,49 @@ class Program(ctypes.Structure):
         return program
 
 
+# Those of which a process has less than the zygote needs for itself.
+LATE = ("RLIMIT_NOFILE", "RLIMIT_NPROC")
+
+
 class Lock:
-    """A session's lock. All that can be made ahead is: after the fork come little but system calls."""
+    """A session's lock. All that can be made ahead, or be inherited, is: after the fork come little but system calls."""
 
     def __init__(self, plan, filters, lock_only):
-        self.limits = [(getattr(resource, name), (amount, amount)) for name, amount in plan["limits"]]
+        limits = [(name, getattr(resource, name), amount) for name, amount in plan["limits"]]
+        self.limits = [(number, (amount, amount)) for _, number, amount in limits]
+        self.late = [(number, (amount, amount)) for name, number, amount in limits if name in LATE]
         self.programs = [Program.of(steps) for steps in filters]
         self.filters = [ctypes.addressof(program) for program in self.programs]
         nothing = struct.pack("=Ii6I", 0x20080522, 0, *[0] * 6)
         self.header, self.no_rights = nothing[:8], nothing[8:]
         self.capabilities = [number for number in range(64) if libc.prctl(CAPBSET_READ, number, 0, 0, 0) >= 0]
-        self.rules = Rules(plan, lock_only)
+        self.alone = None if lock_only is None else RulesAlone(lock_only)
 
-    def put_on(self, user):
-        for name, amounts in self.limits:
-            resource.setrlimit(name, amounts)
+    def begin(self, range):
+        """In the zygote: what takes nothing from it that it needs, and every session inherits."""
+        for number, amounts in self.limits:
+            if (number, amounts) not in self.late:
+                resource.setrlimit(number, amounts)
         prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
-        self.rules.put_on()
-        self.give_up_rights(user)
+        if range:
+            os.setgroups([])
+            self.no_way_back()
+
+    def no_way_back(self):
+        """No right comes back once it is given up. A user namespace of a session's own would undo it."""
+        for capability in self.capabilities:
+            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
+        prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
+
+    def put_on(self, user, rules):
+        for number, amounts in self.late:
+            resource.setrlimit(number, amounts)
+        restrict(rules)
+        if user is None:
+            self.no_way_back()
+        else:
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
         self.close()
 
     def put_on_alone(self, folder, others):
@@ -169,21 +184,11 @@ class Lock:
             amount = amount if most == resource.RLIM_INFINITY else min(amount, most)
             resource.setrlimit(name, (amount, amount))
         prctl(SET_NO_NEW_PRIVS, 1, 0, "privileges can be gained")
-        self.rules.put_on(of_process(folder))
-        check(libc.syscall(CAPSET, self.header, self.no_rights), "capabilities can't be given up")
+        self.alone.put_on(of_process(folder))
         self.close()
 
-    def give_up_rights(self, user):
-        for capability in self.capabilities:
-            prctl(CAPBSET_DROP, capability, 0, "a right can be had again")
-        prctl(SET_SECUREBITS, LOCKED_NO_ROOT, 0, "user 0 keeps its rights")
-        if user is not None:
-            os.setgroups([])
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
-        check(libc.syscall(CAPSET, self.header, self.no_rights), "capabilities can't be given up")
-
     def close(self):
+        check(libc.syscall(CAPSET, self.header, self.no_rights), "capabilities can't be given up")
         prctl(SET_DUMPABLE, 1, 0, "its own files in /proc can't be read")
         for address in self.filters:
             prctl(SET_SECCOMP, FILTER, address, "a filter can't be put on")
@@ -204,91 +209,101 @@ def own_users():
 class Session:
     """What every session of this zygote begins with."""
 
-    def __init__(self, plan, filters, lock_only, driver):
+    def __init__(self, plan, filters, lock_only, driver, forks):
         self.lock = Lock(plan, filters, lock_only)
+        self.forks = forks
         self.has_workspace = plan["workspace"] is not None
-        self.joined = 2 if plan["network"] is None else 3  # namespaces besides that of processes
+        # What of a place it joins, besides the namespace of processes.
+        self.kinds = (NEW_NS, NEW_IPC) if plan["network"] is None else (NEW_NS, NEW_IPC, NEW_NET)
         self.users = 1 if plan["cow"] else USERS  # a folder that is seen copy-on-write belongs to one user
         self.driver = driver
 
-    def run(self, place, descriptors, user):
+    def run(self, place, descriptors, user, is_ahead):
         """In the child. From the fork to the lock nothing of the session is read."""
         try:
-            self.enter(place, descriptors, user)
-            self.lock.put_on(user)
-            self.serve()
+            *namespaces, rules = place
+            for namespace, kind in zip(namespaces, self.kinds):
+                check(libc.setns(namespace, kind), "the place can't be entered")
+            if user is None:
+                own_users()
+            elif self.has_workspace:
+                os.chown("/workspace", user, user)
+            os.dup2(rules, RULES, False)
+            self.begin(descriptors, RULES + 1, "/workspace" if self.has_workspace else "/tmp")
+            self.lock.put_on(user, RULES)
+            self.serve(is_ahead)
         finally:
             os._exit(70)
 
-    def run_alone(self, folder, descriptors, others):
+    def run_alone(self, folder, descriptors, others, is_ahead):
         """The same in a child that has no place, but a folder of its own and a parent that ends what it leaves."""
         try:
             prctl(SET_PDEATHSIG, signal.SIGKILL, 0, "it would outlive its parent")
-            self.begin(descriptors, folder)
+            self.begin(descriptors, SESSION + 1, folder)
             os.environ.update(HOME=folder, TMPDIR=folder, MPLCONFIGDIR=folder)
             self.lock.put_on_alone(folder, others)
-            self.serve()
+            self.serve(is_ahead)
         finally:
             os._exit(70)
 
-    def serve(self):
+    def begin(self, descriptors, unused, folder):
+        """`unused`: the first number that is nothing of the session's."""
+        os.setsid()
+        # The zygote's own children are nobody's business. Python's `signal.signal` is the same with much around it.
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        os.chdir(folder)
+        # None of these numbers is one of the others: those are taken in the zygote.
+        session, out, err = descriptors
+        os.dup2(session, SESSION, False)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.closerange(unused, 200)
+
+    def serve(self, is_ahead):
+        self.forks.give_back()
         self.driver.reseed()
         gc.enable()
-        self.driver.serve(SESSION)
-
-    def enter(self, place, descriptors, user):
-        for namespace, kind in zip(place, (NEW_NS, NEW_IPC, NEW_NET)):
-            check(libc.setns(namespace, kind), "the place can't be entered")
-        if user is not None and self.has_workspace:
-            os.chown("/workspace", user, user)
-        if user is None:
-            own_users()
-        self.begin(descriptors, "/workspace" if self.has_workspace else "/tmp")
-
-    def begin(self, descriptors, folder):
-        os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the zygote's own children are nobody's business
-        os.chdir(folder)
-        session, out, err = descriptors
-        # The numbers may be taken by one another: first out of the way, then into place.
-        high = [os.dup2(number, 100 + at, False) for at, number in enumerate((session, out, err))]
-        for number, at in zip(high, (SESSION, 1, 2)):
-            os.dup2(number, at, at != SESSION)
-        os.closerange(SESSION + 1, 200)
+        self.driver.serve(SESSION, is_ahead)
 
 
-def session_of(settings, driver):
-    return Session(settings["session"], [bytes(steps) for steps in settings["filters"]], settings["lock_only"], driver)
+def session_of(settings, driver, forks):
+    filters = [bytes(steps) for steps in settings["filters"]]
+    return Session(settings["session"], filters, settings["lock_only"], driver, forks)
 
 
 class Zygote:
-    def __init__(self, settings, driver):
+    def __init__(self, settings, driver, forks):
         self.range = settings["range"]
-        self.session = session_of(settings, driver)
+        self.session = session_of(settings, driver, forks)
+        self.forks = forks
         self.control = socket.socket(fileno=CONTROL)
         self.places = socket.socket(fileno=PLACES)
         self.own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.forked = 0
+        self.session.lock.begin(self.range)
+        self.places.send(b"p")
 
     def place(self):
+        """The place that was asked for last. The next one is made while this one's session is forked."""
+        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 8)
         self.places.send(b"p")
-        said, descriptors, _, _ = socket.recv_fds(self.places, 4096, 7)
         if not descriptors:
             raise Failed(said.decode("utf-8", "replace") or "the init is gone")
         return descriptors
 
-    def fork(self, descriptors):
+    def fork(self, descriptors, is_ahead):
         """A session in a place of its own: a handle on the place, the session's number, and what else the host gets:
         the place's line, and what holds its changes."""
         place, processes, *inside = self.place()
-        inside, others = inside[: self.session.joined], inside[self.session.joined :]
+        joined = len(self.session.kinds) + 1
+        inside, others = inside[:joined], inside[joined:]
         user = FIRST_USER + self.forked % self.session.users if self.range else None
         self.forked += 1
         try:
             check(libc.setns(processes, NEW_PID), "the place's processes can't be joined")
-            pid = os.fork()
+            pid = self.forks.fork()
             if pid == 0:
-                self.session.run(inside, descriptors, user)
+                self.session.run(inside, descriptors, user, is_ahead)
             check(libc.setns(self.own, NEW_PID), "the own processes can't be joined again")
         finally:
             for number in (processes, *inside):
@@ -305,7 +320,7 @@ class Zygote:
             if not said:
                 self.leave()
             try:
-                place, pid, others = self.fork(descriptors)
+                place, pid, others = self.fork(descriptors, said == AHEAD)
                 made = [place, os.pidfd_open(pid), *others]
                 socket.send_fds(self.control, [b"forked"], made)
                 for number in made:
@@ -367,9 +382,10 @@ class Alone:
     its leash, and then ends whatever came from the session: Landlock lets it signal these processes and no others, and
     lets none of them signal it."""
 
-    def __init__(self, settings, driver):
+    def __init__(self, settings, driver, forks):
         self.folder = settings["lock_only"]["folder"]
-        self.session = session_of(settings, driver)
+        self.session = session_of(settings, driver, forks)
+        self.forks = forks
         self.control = socket.socket(fileno=CONTROL)
         self.forked = 0
         # All of it is imported.
@@ -382,9 +398,9 @@ class Alone:
                 self.leave()
             self.forked += 1
             try:
-                pid = os.fork()
+                pid = self.forks.fork()
                 if pid == 0:
-                    self.keep(descriptors)
+                    self.keep(descriptors, said == AHEAD)
             except OSError as error:
                 self.control.send(f"a session can't be forked: {error}".encode()[:400])
             finally:
@@ -400,7 +416,7 @@ class Alone:
             pass  # a keeper is not done yet: the last one sees to it
         os._exit(0)
 
-    def keep(self, descriptors):
+    def keep(self, descriptors, is_ahead):
         """In the child. It tells the host of the session, or why there is none."""
         *descriptors, leash = descriptors
         zygote, folder = os.getppid(), f"{self.folder}/{self.forked}"
@@ -412,9 +428,9 @@ class Alone:
                 os.mkdir(folder, 0o700)
                 hold_signals(zygote)
                 is_held = True
-                pid = os.fork()
+                pid = self.forks.fork()
                 if pid == 0:
-                    self.session.run_alone(folder, descriptors, others)
+                    self.session.run_alone(folder, descriptors, others, is_ahead)
                 said, handles = b"forked", [os.pidfd_open(pid)]
             except (Failed, OSError) as error:
                 said, handles = f"a session can't be forked: {error}".encode()[:400], []
@@ -449,7 +465,7 @@ def end_with(leash):
 
 
 def main():
-    control, lock_only = socket.socket(fileno=CONTROL), None
+    control, lock_only, kept = socket.socket(fileno=CONTROL), None, forks.Kept()
     try:
         settings = json.loads(sys.argv[1])
         lock_only = settings["lock_only"]
@@ -457,10 +473,10 @@ def main():
             importlib.import_module(name)
         from ringfence_guest import session
 
-        session.warm()
+        session.warm(settings["functions"])
         if len(os.listdir("/proc/self/task")) != 1:
             raise Failed(f"importing {', '.join(settings['preload'])} starts threads, which a fork would lose")
-        zygote = (Zygote if settings["lock_only"] is None else Alone)(settings, session)
+        zygote = (Zygote if settings["lock_only"] is None else Alone)(settings, session, kept)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         gc.collect()
         gc.disable()

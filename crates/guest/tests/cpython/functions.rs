@@ -2,7 +2,7 @@
 //!
 //! Answers to: the same tables as the other engines where they have them.
 
-use crate::support::Guest;
+use crate::support::{Guest, functions};
 
 #[test]
 fn host_functions_look_and_act_like_python_functions() {
@@ -39,6 +39,24 @@ fn host_functions_look_and_act_like_python_functions() {
     );
     guest.check("sorted([3, 1, 2], key=same)", "List([Int(1), Int(2), Int(3)])");
     guest.check("class R:\n    def __repr__(self): return same('repr')\nrepr(R())", "Str(\"repr\")");
+}
+
+/// What a session sees of its functions.
+const SEEN: &str = "import builtins, host\n(sorted(host.__all__), sorted(n for n in ('earlier', 'same') if n in globals()), \
+                    [hasattr(builtins, n) for n in ('earlier', 'same')])";
+
+#[test]
+fn a_session_has_its_own_functions_whichever_were_made_ahead() {
+    let theirs = |name: &str| functions().into_iter().find(|spec| spec.name == name).expect("it is one of them");
+    let same = vec![theirs("same")];
+    let declared = String::from_utf8(ringfence_wire::declarations(&same)).expect("JSON");
+    let want = "Tuple([List([Str(\"same\")]), List([Str(\"same\")]), List([Bool(false), Bool(true)])])";
+    let mut as_expected = Guest::made_ahead(&declared, same.clone());
+    as_expected.check(SEEN, want);
+    as_expected.asks("same(1)", &["call same [Int(1)] []"]);
+    let mut others = Guest::made_ahead(&declared.replace("\"same\"", "\"earlier\""), same);
+    others.check(SEEN, want);
+    others.asks("same(1)", &["call same [Int(1)] []"]);
 }
 
 #[test]

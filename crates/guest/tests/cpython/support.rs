@@ -22,7 +22,7 @@ const START: &str = "import os, sys
 os.dup2(0, 3); os.dup2(os.open('/dev/null', os.O_RDONLY), 0)
 sys.path.insert(0, sys.argv[1])
 from ringfence_guest import session
-session.warm(); session.reseed(); session.serve(3)";
+session.warm(sys.argv[2]); session.reseed(); session.serve(3)";
 
 /// Where the package is; a test holds that it is what the crate carries.
 pub const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cpython");
@@ -86,13 +86,18 @@ impl Guest {
     }
 
     pub fn with(functions: Vec<FunctionSpec>) -> Self {
+        Self::made_ahead("[]", functions)
+    }
+
+    /// Warmed with the functions of these declarations, and then told of those.
+    pub fn made_ahead(declarations: &str, functions: Vec<FunctionSpec>) -> Self {
         let folder = Folder::new();
         let (socket, theirs) = UnixStream::pair().expect("a pair of sockets");
         // Nothing here takes so long; a driver that says nothing must fail the test, not hang it.
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut child = Command::new(python())
             .args(["-c", START])
-            .arg(DRIVER)
+            .args([DRIVER, declarations])
             .current_dir(folder.0.join("workspace"))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("MPLBACKEND", "Agg")

@@ -293,12 +293,21 @@ def _function(bridge: Bridge, spec: dict):
     return function
 
 
+_declared: dict = {}
+
+
 def declare(bridge: Bridge, specs: list, main) -> None:
-    """Makes the host functions: names of the program, of every module, and of a module `host`."""
+    """Makes the host functions: names of the program, of every module, and of a module `host`. Takes away those that
+    were made before."""
+    for name, function in _declared.items():
+        del vars(main)[name]
+        if getattr(builtins, name, None) is function:
+            delattr(builtins, name)
+    _declared.clear()
     module = types.ModuleType("host", "The functions that the host lets this session call.")
     for spec in specs:
         function = _function(bridge, spec)
-        vars(module)[spec["name"]] = vars(main)[spec["name"]] = function
+        vars(module)[spec["name"]] = vars(main)[spec["name"]] = _declared[spec["name"]] = function
         # A name that Python has already stays as it is elsewhere.
         if not hasattr(builtins, spec["name"]):
             setattr(builtins, spec["name"], function)

@@ -34,7 +34,7 @@ _WHOLE = 8 << 10
 # Nobody waits longer without a look: another may have read what this one waits for.
 _TICK = 0.5
 
-_read, _write, _end, _getpid = os.read, os.write, os._exit, os.getpid
+_readv, _write, _end, _getpid = os.readv, os.write, os._exit, os.getpid
 _me, _RLock, _new_lock = _thread.get_ident, _thread.RLock, _thread.allocate_lock
 _select, _deque = select.select, collections.deque
 _mask, _BLOCK, _SET = _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.SIG_SETMASK
@@ -53,6 +53,8 @@ class Link:
         self.alive = False
         self.serve_file_operation = None
         self._incoming = bytearray()
+        self._room = bytearray(_MANY)
+        self.holds_signals = False
         self._numbers = 0
         self._frames_since_sync = False
         self._inbox: collections.deque = _deque()
@@ -123,14 +125,16 @@ class Link:
         finally:
             _mask(_SET, held)
 
-    @staticmethod
-    def hold_signals():
-        """Lets no signal handler run in this thread; what was let through before."""
-        return _mask(_BLOCK, _ALL)
+    def hold_signals(self):
+        """In the main thread, which is the only one that signal handlers run in: none does from here on. What was let
+        through before."""
+        allowed = _mask(_BLOCK, _ALL)
+        self.holds_signals = True
+        return allowed
 
-    @staticmethod
-    def let_signals(allowed) -> None:
+    def let_signals(self, allowed) -> None:
         """Lets them run again."""
+        self.holds_signals = False
         _mask(_SET, allowed)
 
     def settle(self) -> None:
@@ -195,8 +199,8 @@ class Link:
                 continue
             try:
                 # An idle session sleeps until there is something for it.
-                _select((self.fd,), (), (), None if key is INBOX else _TICK)
-                self._take_in()
+                if _select((self.fd,), (), (), None if key is INBOX else _TICK)[0]:
+                    self._look()
             finally:
                 self._stop_reading(reader)
 
@@ -208,7 +212,7 @@ class Link:
                 return
             self._reader = _me()
         try:
-            self._take_in()
+            self._look()
         finally:
             self._stop_reading(reader)
 
@@ -220,22 +224,30 @@ class Link:
             for sleeper in sleepers:
                 sleeper.release()
 
-    def _take_in(self) -> None:
+    def _look(self) -> None:
+        """There is something, or there was: a signal handler may have read what woke this thread."""
+        if self.holds_signals:
+            self._read_some()
+            return
         # What was read must not be lost to a signal handler that raises.
         held = _mask(_BLOCK, ())
         try:
             _mask(_BLOCK, _ALL)
-            # Only now: a handler may have read what woke this thread.
-            if not _select((self.fd,), (), (), 0)[0]:
-                return
-            self._incoming += _read(self.fd, _MANY) or _end(GONE)
-            self._hand_out()
-        except OSError:
-            _end(GONE)
+            if _select((self.fd,), (), (), 0)[0]:
+                self._read_some()
         finally:
             _mask(_SET, held)
 
-    def _hand_out(self) -> None:
+    def _read_some(self) -> None:
+        try:
+            count = _readv(self.fd, (self._room,)) or _end(GONE)
+        except OSError:
+            _end(GONE)
+        self.take_in(memoryview(self._room)[:count])
+
+    def take_in(self, data) -> None:
+        """These bytes came from the host."""
+        self._incoming += data
         incoming = self._incoming
         while len(incoming) >= wire.HEADER:
             length, kind = wire.parse_head(incoming)

@@ -211,22 +211,34 @@ class _Input(io.BytesIO):
         return 0
 
 
+def _input(text: str):
+    given = _TextIOWrapper(_Input(text.encode("utf-8")), "utf-8", "surrogateescape")
+    given.mode = "r"
+    return given
+
+
 class Streams:
     """A session's three streams."""
 
     def __init__(self, link) -> None:
         codecs.register_error(_ERRORS, escape)
         self.gather = Gather(link)
+        self._empty = None
 
     def install(self) -> None:
         """Once: these streams in the place of the interpreter's own."""
         _sys.stdout = _sys.__stdout__ = Output(self.gather, 1, "<stdout>")
         _sys.stderr = _sys.__stderr__ = Output(self.gather, 2, "<stderr>")
 
+    def prepare(self) -> None:
+        """Ahead of a snippet: the input of one that is given none."""
+        self._empty = _input("")
+
     def begin(self, stdin: str) -> None:
         """Before each snippet: its input, and streams where the program has none left."""
-        given = _TextIOWrapper(_Input(stdin.encode("utf-8")), "utf-8", "surrogateescape")
-        given.mode = "r"
+        given, self._empty = self._empty, None
+        if stdin or given is None:
+            given = _input(stdin)
         _sys.stdin = _sys.__stdin__ = given
         for name, number in (("stdout", 1), ("stderr", 2)):
             for attribute in (name, f"__{name}__"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import struct
 import sys
 import types
 
@@ -20,6 +21,8 @@ __builtins__ = dict(vars(builtins))
 _BAD_FRAME, _BAD_VERSION, _FAULT = 70, 71, 72
 
 _end, _loads = os._exit, json.loads
+# Version, bytes of memory, bytes of the workspace, and how long the declarations are.
+_SETUP = struct.Struct("<IQQI")
 
 # What most programs import, or the driver itself when it is needed.
 _IMPORTED = (
@@ -53,8 +56,9 @@ class _Nobody:
         """Sends nothing."""
 
 
-def warm() -> None:
-    """In the zygote, before any fork: what a first snippet would have to make is made, and shared by every session."""
+def warm(declarations: str = "[]") -> None:
+    """In the zygote, before any fork: what a first snippet would have to make is made, and shared by every session. So are
+    the host functions that sessions are expected to have, as JSON."""
     import importlib
 
     for name in _IMPORTED:
@@ -75,13 +79,13 @@ def warm() -> None:
         # Making a generator takes long. What this one holds is no secret of a session's: `reseed` adds to it.
         ssl.RAND_bytes(1)
     global _prepared
-    _prepared = _Prepared()
+    _prepared = _Prepared(declarations.encode())
 
 
 class _Prepared:
-    """A session without its socket and its functions, made before the fork."""
+    """A session without its socket, made before the fork."""
 
-    def __init__(self) -> None:
+    def __init__(self, declarations: bytes) -> None:
         self.link = there = link.Link()
         streams = output.Streams(there)
         snippets = failure.Snippets()
@@ -98,27 +102,72 @@ class _Prepared:
         # Nothing of this speaks before the link does.
         streams.install()
         streams.begin("")
+        streams.prepare()
         self.display.install()
         self.processes.install()
         sys.modules["__main__"] = main
         sys.argv = ["main.py"]
+        self.declarations = b""
+        self.declare(declarations)
+        self.has_own_trust = bool(os.environ.get("SSL_CERT_FILE"))
 
-    def begin(self, fd: int) -> None:
-        """In the child: it speaks on this socket."""
+    def declare(self, declarations: bytes) -> None:
+        """Makes the host functions, where they are not those that are made."""
+        if declarations != self.declarations:
+            functions.declare(self.bridge, _loads(declarations), self.main)
+            self.declarations = declarations
+
+    def begin(self, fd: int, is_ahead: bool) -> None:
+        """In the child: it speaks on this socket. `is_ahead`: nobody waits for it yet."""
         os.set_inheritable(fd, False)
         self.link.begin(fd)
         here = os.getcwd()
         if here not in sys.path:
             sys.path.insert(0, here)
         self.runner.begin()
-        self._rehearse()
+        if is_ahead:
+            self._rehearse()
+
+    def set_up(self) -> None:
+        """What the host's first frame tells."""
+        kind, body = self.link.next_frame()
+        if kind != wire.SETUP:
+            raise Broken
+        if self.has_own_trust:
+            trust()
+        try:
+            self.declare(_declarations(body))
+        except ValueError:
+            raise Broken from None
+
+    def feed_next(self) -> None:
+        """Runs the next snippet."""
+        try:
+            kind, body = self.link.next_frame()
+        except Broken:
+            raise
+        except (Exception, KeyboardInterrupt):
+            return  # what a signal handler of the program's raises between two snippets
+        if kind != wire.FEED:
+            raise Broken
+        try:
+            self.runner.feed(body)
+        except Broken:
+            raise
+        except BaseException as error:
+            # The program has broken what the driver stands on. The host hears of the snippet's end all the same.
+            self.link.settle()
+            self.link.send(failure.in_short(error))
 
     def _rehearse(self) -> None:
-        """Runs a snippet that nobody hears of. What it writes to is memory that is still the zygote's: each page of it
-        is copied now, while nobody waits, and not when the first snippet is here."""
+        """Takes in frames of its own and runs a snippet that nobody hears of. What it writes to is memory that is still
+        the zygote's: each page of it is copied now, while nobody waits, and not when the first snippet is here."""
         code = wire.text("print()\n1 + 1") + wire.text("main.py") + wire.u32(0) + wire.text("") + b"\0\0"
+        setup = _SETUP.pack(wire.VERSION, 0, 0, len(self.declarations)) + self.declarations
         with self.link.unheard():
-            self.runner.feed(code)
+            self.link.take_in(wire.frame(wire.SETUP, setup) + wire.frame(wire.FEED, code))
+            self.set_up()
+            self.feed_next()
         self.runner.forget()
 
 
@@ -141,8 +190,7 @@ def _rehearse(code: str, snippets, streams, main) -> None:
 def reseed() -> None:
     """In the child right after the fork: nothing random may be shared by two sessions."""
     loaded = sys.modules.get
-    if loaded("random") is not None:
-        loaded("random").seed()
+    # `random` sees to itself at every fork.
     _reset(loaded("uuid"), {"_node": None, "_last_timestamp": None, "_last_timestamp_v7": None, "_last_counter_v7": 0})
     _reset(loaded("tempfile"), {"_name_sequence": None})
     if loaded("_ssl") is not None:
@@ -179,10 +227,11 @@ def trust() -> None:
             return  # there are none: nobody is trusted
 
 
-def serve(fd: int) -> None:
-    """Serves one session on the socket `fd`. Never returns: the process ends where the host is gone."""
+def serve(fd: int, is_ahead: bool = True) -> None:
+    """Serves one session on the socket `fd`, for which nobody waits yet where `is_ahead`. Never returns: the process
+    ends where the host is gone."""
     try:
-        _serve(fd)
+        _serve(fd, is_ahead)
     except Broken:
         _end(_BAD_FRAME)
     except BaseException as error:
@@ -190,45 +239,22 @@ def serve(fd: int) -> None:
     _end(_FAULT)
 
 
-def _serve(fd: int) -> None:
+def _serve(fd: int, is_ahead: bool) -> None:
     prepared = _prepared
-    prepared.begin(fd)
-    there = prepared.link
-    there.send(wire.frame(wire.READY, wire.u32(wire.VERSION)))
-    kind, body = there.next_frame()
-    if kind != wire.SETUP:
-        raise Broken
-    trust()
-    functions.declare(prepared.bridge, _functions(body), prepared.main)
-    feed = prepared.runner.feed
+    prepared.begin(fd, is_ahead)
+    prepared.link.send(wire.frame(wire.READY, wire.u32(wire.VERSION)))
+    prepared.set_up()
     while True:
-        try:
-            kind, body = there.next_frame()
-        except Broken:
-            raise
-        except (Exception, KeyboardInterrupt):  # noqa: S112 - what a signal handler of the program's raises between two snippets
-            continue
-        if kind != wire.FEED:
-            raise Broken
-        try:
-            feed(body)
-        except Broken:
-            raise
-        except BaseException as error:
-            # The program has broken what the driver stands on. The host hears of the snippet's end all the same.
-            there.settle()
-            there.send(failure.in_short(error))
+        prepared.feed_next()
 
 
-def _functions(body: bytes) -> list:
-    reader = Reader(body)
-    if reader.u32() != wire.VERSION:
+def _declarations(body: bytes) -> bytes:
+    if len(body) < _SETUP.size:
+        raise Broken
+    version, _, _, length = _SETUP.unpack_from(body)
+    if version != wire.VERSION:
         _end(_BAD_VERSION)
-    reader.u64()
-    reader.u64()
-    try:
-        found = _loads(reader.bytes())
-    except ValueError:
-        raise Broken from None
-    reader.finish()
-    return found
+    declarations = body[_SETUP.size :]
+    if len(declarations) != length:
+        raise Broken
+    return declarations
