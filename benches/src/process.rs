@@ -35,12 +35,12 @@ const WAITING: usize = 16;
 /// How long sessions wait before their memory is read.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What is imported ahead, and the environment that has it.
+/// What is imported ahead, in the environment that has it: the machine's own interpreter may import at its start what
+/// somebody has put there.
 fn settings(venv: Option<&Path>) -> Vec<(&'static str, String)> {
-    let python = |venv: &Path| format!("[python]\nvenv = \"{}\"\npackages = [\"numpy\", \"pandas\"]\n", venv.display());
-    let mut all = vec![("standard library", String::new())];
-    all.extend(venv.map(|venv| ("numpy and pandas", python(venv))));
-    all
+    let Some(venv) = venv else { return vec![("standard library", String::new())] };
+    let python = |packages: &str| format!("[python]\nvenv = \"{}\"\npackages = [{packages}]\n", venv.display());
+    vec![("standard library", python("")), ("numpy and pandas", python("\"numpy\", \"pandas\""))]
 }
 
 fn policy(python: &str) -> Result<Policy, Fault> {
@@ -70,7 +70,11 @@ fn through_package(options: &Options) -> Result<Option<Box<dyn Contender>>, Faul
         return Ok(None);
     };
     let mut command = Command::new(python);
-    command.arg("benches/python_package.py").arg(r#"{"version": 1, "limits": {"memory": "256MiB"}}"#);
+    let mut policy = serde_json::json!({"version": 1, "limits": {"memory": "256MiB"}});
+    if let (Some(venv), Some(policy)) = (&options.venv, policy.as_object_mut()) {
+        policy.insert("python".to_owned(), serde_json::json!({"venv": venv}));
+    }
+    command.arg("benches/python_package.py").arg(policy.to_string());
     command.env("PYTHONPATH", package).env("RINGFENCE_BIN", program);
     let name = "process, standard library imported: a session that was ready, through the Python package";
     Ok(Some(Box::new(Answering::start(name, command, BUSY)?)))

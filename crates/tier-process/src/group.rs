@@ -99,6 +99,7 @@ impl Groups {
             memory: PathBuf::new(),
             time: None,
             peak: None,
+            ended: None,
             folders: Vec::new(),
             together: false,
             freezer: Mutex::default(),
@@ -108,6 +109,7 @@ impl Groups {
                 group.memory = group.add_folder(memory.join(&name))?;
                 group.time = File::open(group.add_folder(time.join(&name))?.join("cpuacct.usage")).ok();
                 group.peak = File::open(group.memory.join("memory.max_usage_in_bytes")).ok();
+                group.ended = File::open(group.memory.join("memory.oom_control")).ok();
                 let processes = group.add_folder(processes.join(&name))?;
                 std::fs::write(group.memory.join("memory.limit_in_bytes"), self.bounds.memory.to_string())?;
                 std::fs::write(processes.join("pids.max"), self.bounds.processes.to_string())?;
@@ -124,6 +126,7 @@ impl Groups {
                 let _ = std::fs::write(folder.join("memory.swap.max"), "0");
                 group.time = File::open(folder.join("cpu.stat")).ok();
                 group.peak = File::open(folder.join("memory.peak")).ok();
+                group.ended = File::open(folder.join("memory.events")).ok();
                 (group.memory, group.together) = (folder, true);
             }
         }
@@ -135,9 +138,11 @@ impl Groups {
 #[derive(Debug)]
 pub struct Group {
     memory: PathBuf,
-    /// Processor time and peak memory, opened ahead of need: a session's end is no time to look for files.
+    /// Processor time, peak memory, and how many the kernel ended for their memory, opened ahead of need: a session's end
+    /// is no time to look for files.
     time: Option<File>,
     peak: Option<File>,
+    ended: Option<File>,
     folders: Vec<PathBuf>,
     together: bool,
     /// Where its processes are made to stand still, once they were.
@@ -256,9 +261,8 @@ impl Group {
 
     /// Whether the kernel ended one of its processes for its memory.
     pub fn ran_out_of_memory(&self) -> bool {
-        let name = if self.together { "memory.events" } else { "memory.oom_control" };
-        let text = std::fs::read_to_string(self.memory.join(name)).unwrap_or_default();
-        number_after(&text, "oom_kill ").is_some_and(|count| count > 0)
+        let text = self.ended.as_ref().and_then(whole);
+        text.and_then(|text| number_after(&text, "oom_kill ")).is_some_and(|count| count > 0)
     }
 
     /// Removes the group. Whether it is gone: it stays while it has a process.

@@ -6,6 +6,7 @@
 mod basics;
 mod careless;
 mod failures;
+mod forks;
 mod functions;
 mod processes;
 mod rich;
