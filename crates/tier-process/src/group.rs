@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,6 +101,7 @@ impl Groups {
             time: None,
             peak: None,
             ended: None,
+            doors: Vec::new(),
             folders: Vec::new(),
             together: false,
             freezer: Mutex::default(),
@@ -111,6 +113,8 @@ impl Groups {
                 group.peak = File::open(group.memory.join("memory.max_usage_in_bytes")).ok();
                 group.ended = File::open(group.memory.join("memory.oom_control")).ok();
                 let processes = group.add_folder(processes.join(&name))?;
+                let door = |folder: &PathBuf| File::options().write(true).open(folder.join("tasks"));
+                group.doors = group.folders.iter().map(door).collect::<io::Result<_>>()?;
                 std::fs::write(group.memory.join("memory.limit_in_bytes"), self.bounds.memory.to_string())?;
                 std::fs::write(processes.join("pids.max"), self.bounds.processes.to_string())?;
             }
@@ -143,6 +147,9 @@ pub struct Group {
     time: Option<File>,
     peak: Option<File>,
     ended: Option<File>,
+    /// Where a process of one thread goes in by itself: to move another one the kernel stops every fork of the machine,
+    /// for up to 15 ms. Version 2 has no such files.
+    doors: Vec<File>,
     folders: Vec<PathBuf>,
     together: bool,
     /// Where its processes are made to stand still, once they were.
@@ -154,6 +161,17 @@ impl Group {
         std::fs::create_dir(&path)?;
         self.folders.push(path.clone());
         Ok(path)
+    }
+
+    /// Where its first process goes in by writing `0` to each. None: it must be put in.
+    pub fn doors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.doors.iter().map(AsFd::as_fd)
+    }
+
+    /// Puts its first process in, which is there, where that has not gone in by itself.
+    pub fn begin(&mut self, pid: i32) -> io::Result<()> {
+        let doors = std::mem::take(&mut self.doors);
+        if doors.is_empty() { self.add(pid) } else { Ok(()) }
     }
 
     /// Puts a process in; its children will be in it too.

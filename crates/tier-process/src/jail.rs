@@ -75,6 +75,8 @@ pub struct Jail {
     folder: Option<String>,
     /// Whether its sessions have a network.
     network: bool,
+    /// For the next session.
+    next_group: Option<Group>,
 }
 
 impl Jail {
@@ -92,7 +94,7 @@ impl Jail {
         let child = command.arg(HIDDEN_ARGUMENT).stdin(Stdio::from(theirs)).stdout(Stdio::from(door_end)).spawn()?;
         let folder = plan.lock_only.as_ref().map(|lock| lock.folder.clone());
         let network = plan.session.network.is_some();
-        let jail = Self { control: Some(ours), door, child, folder, network };
+        let jail = Self { control: Some(ours), door, child, folder, network, next_group: None };
         let plan = serde_json::to_vec(plan).map_err(io::Error::from)?;
         jail.control()?.send(&plan, &[])?;
         let said = jail.control()?.receive()?.bytes;
@@ -105,7 +107,7 @@ impl Jail {
 
     /// A new session, in a control group of its own where there are any. Blocks for about the time of a fork. One that
     /// nobody waits for rehearses what a first snippet takes.
-    pub fn fork(&self, groups: &Groups, want: Want) -> Result<Ready, NoJail> {
+    pub fn fork(&mut self, groups: &Groups, want: Want) -> Result<Ready, NoJail> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (out, out_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -115,14 +117,16 @@ impl Jail {
         }
         let (leash, keeper) = if self.folder.is_some() { Some(Leash::new()?) } else { None }.unzip();
         let given = [theirs.as_fd(), out_end.as_fd(), err_end.as_fd()].into_iter();
-        let given: Vec<_> = given.chain(keeper.as_ref().map(AsFd::as_fd)).collect();
+        let group = self.next_group.take().map_or_else(|| groups.make(), |group| Ok(Some(group)))?;
+        let doors = group.iter().flat_map(Group::doors);
+        let given: Vec<_> = given.chain(keeper.as_ref().map(AsFd::as_fd)).chain(doors).collect();
         let asked: &[u8] = match want {
             Want::Now => b"f",
             Want::AtLeisure => b"a",
         };
         self.control()?.send(asked, &given)?;
         // While the jail forks.
-        let group = groups.make();
+        self.next_group = groups.make().ok().flatten();
         let Message { bytes, descriptors } = self.control()?.receive()?;
         let mut handles = descriptors.into_iter();
         let mut handle = || handles.next().ok_or_else(|| told(&bytes));
@@ -133,9 +137,9 @@ impl Jail {
         let interpreter = process(handle()?)?;
         let line = if self.network { handles.next() } else { None };
         let changes = handles.next();
-        let group = group?;
-        match &group {
-            Some(group) => group.add(interpreter.pid())?,
+        let mut group = group;
+        match &mut group {
+            Some(group) => group.begin(interpreter.pid())?,
             // For each process alone: better than nothing, and told.
             None => {
                 let usual = interpreter.footprint().size;

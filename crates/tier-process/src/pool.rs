@@ -109,7 +109,7 @@ impl Shelf {
     fn start(executable: Executable, plan: Plan, groups: Groups, warm: usize) -> Result<Self, NoJail> {
         let mut jail = None;
         let line = Line::start("ringfence-jail".to_owned(), warm, move |want| {
-            let current = match jail.take() {
+            let mut current = match jail.take() {
                 Some(current) => current,
                 None => Jail::start(&executable, &plan)?,
             };

@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 /// The most descriptors that come with one message.
-const DESCRIPTORS: usize = 5;
+const DESCRIPTORS: usize = 8;
 
 /// The longest message that is read whole.
 const LONGEST: usize = 4 << 10;

@@ -206,6 +206,12 @@ def own_users():
             file.write(f"{ONLY_USER} {ONLY_USER} 1")
 
 
+def go_in(doors):
+    """Into the session's control groups, by files that the host has opened."""
+    for door in doors:
+        os.write(door, b"0")
+
+
 class Session:
     """What every session of this zygote begins with."""
 
@@ -218,9 +224,10 @@ class Session:
         self.users = 1 if plan["cow"] else USERS  # a folder that is seen copy-on-write belongs to one user
         self.driver = driver
 
-    def run(self, place, descriptors, user, is_ahead):
+    def run(self, place, descriptors, doors, user, is_ahead):
         """In the child. From the fork to the lock nothing of the session is read."""
         try:
+            go_in(doors)
             *namespaces, rules = place
             for namespace, kind in zip(namespaces, self.kinds):
                 check(libc.setns(namespace, kind), "the place can't be entered")
@@ -235,9 +242,10 @@ class Session:
         finally:
             os._exit(70)
 
-    def run_alone(self, folder, descriptors, others, is_ahead):
+    def run_alone(self, folder, descriptors, doors, others, is_ahead):
         """The same in a child that has no place, but a folder of its own and a parent that ends what it leaves."""
         try:
+            go_in(doors)
             prctl(SET_PDEATHSIG, signal.SIGKILL, 0, "it would outlive its parent")
             self.begin(descriptors, SESSION + 1, folder)
             os.environ.update(HOME=folder, TMPDIR=folder, MPLCONFIGDIR=folder)
@@ -291,7 +299,7 @@ class Zygote:
             raise Failed(said.decode("utf-8", "replace") or "the init is gone")
         return descriptors
 
-    def fork(self, descriptors, is_ahead):
+    def fork(self, descriptors, doors, is_ahead):
         """A session in a place of its own: a handle on the place, the session's number, and what else the host gets:
         the place's line, and what holds its changes."""
         place, processes, *inside = self.place()
@@ -303,7 +311,7 @@ class Zygote:
             check(libc.setns(processes, NEW_PID), "the place's processes can't be joined")
             pid = self.forks.fork()
             if pid == 0:
-                self.session.run(inside, descriptors, user, is_ahead)
+                self.session.run(inside, descriptors, doors, user, is_ahead)
             check(libc.setns(self.own, NEW_PID), "the own processes can't be joined again")
         finally:
             for number in (processes, *inside):
@@ -316,11 +324,11 @@ class Zygote:
 
     def serve(self):
         while True:
-            said, descriptors, _, _ = socket.recv_fds(self.control, 64, 4)
+            said, descriptors, _, _ = socket.recv_fds(self.control, 64, 8)
             if not said:
                 self.leave()
             try:
-                place, pid, others = self.fork(descriptors, said == AHEAD)
+                place, pid, others = self.fork(descriptors[:3], descriptors[3:], said == AHEAD)
                 made = [place, os.pidfd_open(pid), *others]
                 socket.send_fds(self.control, [b"forked"], made)
                 for number in made:
@@ -393,7 +401,7 @@ class Alone:
 
     def serve(self):
         while True:
-            said, descriptors, _, _ = socket.recv_fds(self.control, 64, 4)
+            said, descriptors, _, _ = socket.recv_fds(self.control, 64, 8)
             if not said:
                 self.leave()
             self.forked += 1
@@ -418,7 +426,7 @@ class Alone:
 
     def keep(self, descriptors, is_ahead):
         """In the child. It tells the host of the session, or why there is none."""
-        *descriptors, leash = descriptors
+        descriptors, leash, doors = descriptors[:3], descriptors[3], descriptors[4:]
         zygote, folder = os.getppid(), f"{self.folder}/{self.forked}"
         is_held = False
         try:
@@ -430,7 +438,7 @@ class Alone:
                 is_held = True
                 pid = self.forks.fork()
                 if pid == 0:
-                    self.session.run_alone(folder, descriptors, others, is_ahead)
+                    self.session.run_alone(folder, descriptors, doors, others, is_ahead)
                 said, handles = b"forked", [os.pidfd_open(pid)]
             except (Failed, OSError) as error:
                 said, handles = f"a session can't be forked: {error}".encode()[:400], []
