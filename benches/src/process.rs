@@ -60,12 +60,14 @@ pub fn contenders<'r>(runtime: &'r Runtime, options: &Options) -> Result<Vec<Box
             found.push(Box::new(Fresh { runtime, engine, policy, interpreter: None, name, pause }));
         }
     }
-    found.extend(through_package(options)?);
+    for pause in [BUSY, QUIET] {
+        found.extend(through_package(options, pause)?);
+    }
     Ok(found)
 }
 
 /// A new session to its first result, through the Python package.
-fn through_package(options: &Options) -> Result<Option<Box<dyn Contender>>, Fault> {
+fn through_package(options: &Options, pause: Duration) -> Result<Option<Box<dyn Contender>>, Fault> {
     let (Some(python), Some(package), Some(program)) = (&options.python, &options.package, &options.program) else {
         return Ok(None);
     };
@@ -77,7 +79,7 @@ fn through_package(options: &Options) -> Result<Option<Box<dyn Contender>>, Faul
     command.arg("benches/python_package.py").arg(policy.to_string());
     command.env("PYTHONPATH", package).env("RINGFENCE_BIN", program);
     let name = "process, standard library imported: a session that was ready, through the Python package";
-    Ok(Some(Box::new(Answering::start(name, command, BUSY)?)))
+    Ok(Some(Box::new(Answering::start(name, command, pause)?)))
 }
 
 fn engine(runtime: &Runtime, warm: Option<usize>) -> Result<Engine, Fault> {

@@ -16,7 +16,7 @@ use crate::sys;
 
 /// How long a turn's answer is looked for before the runtime is asked to wait for it. Waking a sleeping processor
 /// takes longer than most host calls do.
-const PATIENCE: Duration = Duration::from_micros(250);
+const PATIENCE: Duration = Duration::from_micros(500);
 
 /// Turns that are not looked for after one that took longer, at most: a guest that computes is left alone.
 const LONGEST_REST: u32 = 64;

@@ -6,6 +6,7 @@ Answers to: `session`. Must not: leave output unsent at a snippet's end, or die 
 from __future__ import annotations
 import __future__
 
+import _thread
 import ast
 import asyncio
 import atexit
@@ -39,7 +40,7 @@ _settrace, _gettrace, _setprofile, _getprofile = sys.settrace, sys.gettrace, sys
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit
 _modules = sys.modules
 _run_exit_functions = atexit._run_exitfuncs
-_enumerate, _me = threading.enumerate, threading.get_ident
+_enumerate, _me, _others = threading.enumerate, threading.get_ident, _thread._count
 _getcwd, _lines = os.getcwd, linecache.cache
 _FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 
@@ -262,6 +263,8 @@ class Runner:
 
     def _wait_for_others(self) -> None:
         """Waits for threads and processes that are no daemons, as Python does at the end of a program."""
+        if not _others() and "multiprocessing.process" not in _modules:
+            return
         # The workers of an executor are asked to stop only when Python ends.
         pools = getattr(_modules.get("concurrent.futures.thread"), "_threads_queues", ())
         managers = getattr(_modules.get("concurrent.futures.process"), "_threads_wakeups", ())
