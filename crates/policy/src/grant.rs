@@ -54,6 +54,8 @@ pub struct Needs {
     pub mounts_rw: bool,
     /// Copy-on-write mounts.
     pub mounts_cow: bool,
+    /// No other program may be started.
+    pub no_exec: bool,
     /// Some network, filtered.
     pub network: bool,
     /// Secrets put in by the egress proxy.
@@ -162,6 +164,10 @@ impl Grant {
     pub fn tiers(&self) -> &[TierName] {
         &self.0.settings.isolation.tiers
     }
+    /// Whether the guest may start other programs.
+    pub fn may_exec(&self) -> bool {
+        self.0.settings.isolation.exec
+    }
     /// The functions that may be called.
     pub fn functions(&self) -> &[FunctionSpec] {
         &self.0.functions
@@ -262,6 +268,7 @@ impl Grant {
             mounts_ro: mount(MountMode::Ro),
             mounts_rw: mount(MountMode::Rw),
             mounts_cow: mount(MountMode::Cow),
+            no_exec: !settings.isolation.exec,
             network: !settings.network.allow.is_empty(),
             secrets: !settings.secrets.is_empty(),
             packages: !settings.python.packages.is_empty(),

@@ -344,6 +344,41 @@ print(through, home, os.getuid() != 0, child.stdout, child.returncode)
     assert_eq!(run(without, FLOOR, &attempts), "0: [] True True kept 3");
 }
 
+/// A policy under which no program is started holds by the filter alone. What the session wrote can be loaded all the
+/// same: its folder lies on a file system of the host's.
+#[test]
+fn level_c_starts_no_program_where_the_policy_says_so() {
+    let without = Some(Without::Calls(no_user_namespaces));
+    let code = r#"
+import errno, mmap, os, subprocess
+def told(body):
+    try:
+        body()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return 'ran'
+def in_memory():
+    fd = os.memfd_create('x')
+    os.write(fd, open('/bin/true', 'rb').read())
+    os.execve(fd, ['true'], {})
+def mapped():
+    with open('code', 'w+b') as file:
+        file.write(bytes(4096))
+        file.flush()
+        mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+pid = os.fork()
+if pid == 0:
+    os._exit(7)
+forked = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+ways = [lambda: subprocess.run(['/bin/true']), mapped] + WAYS
+print(*map(told, ways), forked)
+"#;
+    // Those that take the place of the program itself where they are not refused.
+    let closed = code.replace("WAYS", "[lambda: os.execv('/bin/true', ['true']), in_memory]");
+    assert_eq!(run(without, &format!("{FLOOR}exec = false\n"), &closed), "0: EPERM ran EPERM EPERM 7");
+    assert_eq!(run(without, FLOOR, &code.replace("WAYS", "[]")), "0: ran ran 7");
+}
+
 /// Nothing lives on, and no folder is left, also where a program did its best: the folders are looked at by `run`.
 #[test]
 fn level_c_leaves_nothing() {

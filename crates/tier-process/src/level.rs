@@ -33,6 +33,7 @@ impl Level {
     pub fn new() -> Self {
         let without = Capabilities {
             packages: true,
+            no_exec: true,
             measures_io: true,
             inner_limits: &INNER_LIMITS,
             ..Capabilities::closed(TierName::Process, 3, Strength::Language)

@@ -88,14 +88,16 @@ fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {
         at: path,
         writable: true,
         device: true,
+        exec: false,
     }));
     let folders = interpreter.folders().into_iter();
     nodes.extend(folders.filter_map(|path| path.to_str().map(str::to_owned)).map(seen));
     nodes.extend(grant.mounts().iter().map(|mount| {
         let (host, at) = (mount.host.clone(), mount.at.to_string());
         match mount.mode {
-            MountMode::Ro => Node::Bind { host, at, writable: false, device: false },
-            MountMode::Rw => Node::Bind { host, at, writable: true, device: false },
+            // Packages may lie there, which hold machine code.
+            MountMode::Ro => Node::Bind { host, at, writable: false, device: false, exec: true },
+            MountMode::Rw => Node::Bind { host, at, writable: true, device: false, exec: grant.may_exec() },
             MountMode::Cow => Node::Cow { host, at },
         }
     }));
@@ -113,7 +115,7 @@ fn system(path: &str) -> Option<Node> {
 }
 
 fn seen(path: String) -> Node {
-    Node::Bind { host: path.clone(), at: path, writable: false, device: false }
+    Node::Bind { host: path.clone(), at: path, writable: false, device: false, exec: true }
 }
 
 /// The files of `/etc` that tell of this machine, in a form that tells nothing.
@@ -199,7 +201,7 @@ fn session(grant: &Grant, grouped: bool) -> SessionPlan {
         changes: scratch,
         limits: amounts,
         writable,
-        exec: true,
+        exec: grant.may_exec(),
         network: grant.needs().network.then_some(way_out::PORT),
     }
 }

@@ -24,6 +24,8 @@ pub struct Capabilities {
     pub mounts_rw: bool,
     /// Copy-on-write mounts, whose difference [`crate::Cell::differ`] reads.
     pub mounts_cow: bool,
+    /// Keeps programs from starting others, or has no way to start one.
+    pub no_exec: bool,
     /// Filtered network.
     pub network: bool,
     /// Packages that need native code or a CPython environment.
@@ -74,6 +76,7 @@ impl Capabilities {
             mounts_ro: false,
             mounts_rw: false,
             mounts_cow: false,
+            no_exec: false,
             network: false,
             packages: false,
             commands: false,
