@@ -30,7 +30,7 @@ pub struct Ask {
 #[derive(Debug, Clone)]
 pub struct Grant(Arc<Granted>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Granted {
     tenant: Tenant,
     session: SessionId,
@@ -136,6 +136,11 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 }
 
 impl Grant {
+    /// The same for another session of the same tenant, which is forked from this one.
+    #[must_use]
+    pub fn for_branch(&self, session: SessionId) -> Self {
+        Self(Arc::new(Granted { session, ..Granted::clone(&self.0) }))
+    }
     /// Whose session it is.
     pub fn tenant(&self) -> &Tenant {
         &self.0.tenant

@@ -45,6 +45,7 @@ impl Level {
             mounts_rw: true,
             mounts_cow: true,
             freeze: true,
+            fork: true,
             commands: true,
             mounts_bound: true,
             network: true,

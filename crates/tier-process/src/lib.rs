@@ -13,6 +13,7 @@ mod hold;
 mod interpreter;
 mod jail;
 mod level;
+mod place;
 mod plan;
 mod pool;
 mod probe;

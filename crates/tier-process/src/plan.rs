@@ -34,6 +34,10 @@ const SCRATCH: u64 = 64 << 20;
 /// Files and folders in each.
 const INODES: u64 = 16_384;
 
+/// A session and its branches, whose processes the kernel counts by their user, where each has a group that counts for
+/// itself.
+const SESSIONS_OF_ONE_USER: u64 = 128;
+
 /// The plan of a jail for sessions under this grant. `block` tells jails apart by their users; `grouped`: each session
 /// has a control group.
 pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32, grouped: bool) -> Plan {
@@ -191,7 +195,9 @@ fn session(grant: &Grant, grouped: bool) -> SessionPlan {
     ];
     // The kernel counts by user, and sessions with copy-on-write mounts share theirs: their groups count for each.
     if cow.is_empty() || !grouped {
-        amounts.push(("RLIMIT_NPROC".to_owned(), limits.processes.max(1).into()));
+        // Branches of a session share theirs too.
+        let sessions = if grouped { SESSIONS_OF_ONE_USER } else { 1 };
+        amounts.push(("RLIMIT_NPROC".to_owned(), u64::from(limits.processes.max(1)).saturating_mul(sessions)));
     }
     SessionPlan {
         tmp: scratch,

@@ -36,6 +36,8 @@ pub struct Capabilities {
     pub measures_io: bool,
     /// Cells can be made to stand still, by [`crate::Cell::freezer`].
     pub freeze: bool,
+    /// Cells can be forked, by [`crate::Cell::fork`].
+    pub fork: bool,
     /// Mounts are bound by the tier itself, so that the host copies nothing into the cell.
     pub mounts_bound: bool,
     /// What holds where nothing is missing, in words for `doctor`; empty where there is but one way to be ready.
@@ -82,6 +84,7 @@ impl Capabilities {
             commands: false,
             measures_io: false,
             freeze: false,
+            fork: false,
             mounts_bound: false,
             at_best: "",
             inner_limits: &[],

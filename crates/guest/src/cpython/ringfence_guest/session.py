@@ -12,7 +12,7 @@ import os
 import sys
 import types
 
-from . import display, failure, files, functions, link, output, processes, runner, values, wire
+from . import branches, display, failure, files, functions, link, output, processes, runner, values, wire
 from .wire import Broken, Reader
 
 __builtins__ = dict(vars(builtins))
@@ -100,6 +100,8 @@ class _Prepared:
         streams.begin("")
         self.display.install()
         self.processes.install()
+        self.branches = branches.Branches(there, self.runner, reseed)
+        self.branches.install()
         sys.modules["__main__"] = main
         sys.argv = ["main.py"]
 
@@ -207,6 +209,9 @@ def _serve(fd: int) -> None:
         except Broken:
             raise
         except (Exception, KeyboardInterrupt):  # noqa: S112 - what a signal handler of the program's raises between two snippets
+            continue
+        if kind == wire.FORK:
+            prepared.branches.make(body)
             continue
         if kind != wire.FEED:
             raise Broken
