@@ -2,6 +2,8 @@
 //!
 //! Answers to: what `limitations/process.md` promises of branches. Where the tier does not work the tests fail and say why.
 
+mod support;
+
 use std::path::Path;
 
 use ringfence::{Engine, HostError, Outcome, Policy, Session, SessionError, Status, Value};
@@ -9,7 +11,7 @@ use ringfence::{Engine, HostError, Outcome, Policy, Session, SessionError, Statu
 const LIMITS: &str = "wall = \"20s\"\ncpu = \"10s\"\nmemory = \"128MiB\"\nprocesses = 24\nopen_files = 64\n";
 
 fn engine() -> Engine {
-    Engine::builder().worker(env!("CARGO_BIN_EXE_ringfence")).warm(1).build().expect("an engine")
+    Engine::builder().worker(support::program()).warm(1).build().expect("an engine")
 }
 
 fn policy(tier: &str, limits: &str, more: &str) -> Policy {
@@ -164,7 +166,7 @@ async fn what_has_left_its_branch_ends_with_it_where_there_are_groups() {
     assert_eq!(run(&mut branches[0], leave).await, "completed Bool(true)");
     until(|| sleeping("81811") == 1);
     drop(branches);
-    if has_groups() {
+    if support::has_groups() {
         until(|| sleeping("81811") == 0);
     }
     drop(_origin);
@@ -205,7 +207,7 @@ async fn limits_count_for_each_from_its_beginning() {
     }
     assert_eq!(run(&mut origin, "try: ask()\nexcept PermissionError: 1\n").await, "completed None");
     // Each may have as many processes as the policy says, where each has a group.
-    if has_groups() {
+    if support::has_groups() {
         let many = "import os, time\nmade = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        \
                     made += 1\nexcept BlockingIOError: pass\nmade";
         for branch in &mut branches {
@@ -269,6 +271,74 @@ async fn a_branch_begins_as_a_forked_process_of_python_does() {
     assert_eq!(run(&mut origin, look).await, "completed List([])");
     let children = "try: os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError: seen.append('none')\nseen";
     assert_eq!(run(&mut origin, children).await, "completed List([Str(\"none\")])", "branches are nobody's children");
+}
+
+/// What all in one place share, and what each has: said in `limitations/process.md`.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_shared_and_the_difference_too() {
+    let engine = engine();
+    let stage = tempfile::tempdir().expect("a folder");
+    std::fs::write(stage.path().join("a"), "a").expect("written");
+    let mount = format!("mounts = [{{ host = {:?}, at = \"/data\", mode = \"cow\" }}]\n", stage.path());
+    let files = format!("[filesystem]\nworkspace = \"8MiB\"\n{mount}");
+    let mut origin = engine.session(policy("process", LIMITS, &files)).expect("granted");
+    assert_eq!(run(&mut origin, "x = open('/workspace/x', 'w').write('one')").await, "completed None");
+    let mut branches = origin.fork(2).await.expect("forked");
+    branches[0].put_file("/workspace/y", b"two".to_vec()).await.expect("put");
+    let write = "open('/data/a', 'w').write('b') + len(open('/workspace/x').read() + open('/workspace/y').read())";
+    assert_eq!(run(&mut branches[1], write).await, "completed Int(7)");
+    drop((origin, branches.remove(1)));
+    assert_eq!(branches[0].changed_file("/data/a").await.expect("it is there"), b"b");
+    assert_eq!(branches[0].get_file("/workspace/y").await.expect("it is there"), b"two");
+    assert_eq!(std::fs::read_to_string(stage.path().join("a")).expect("there"), "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_stands_still_runs_commands_and_is_metered_for_itself() {
+    let engine = engine();
+    let (mut origin, mut branches) = forked(&engine, "spent = 0", 2).await;
+    let busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass";
+    let usage = branches[0].run(busy).await.expect("recorded").usage;
+    assert!((250.0..5000.0).contains(&usage.cpu_ms), "{usage:?}");
+    let usage = branches[1].run("1").await.expect("recorded").usage;
+    assert!(usage.cpu_ms < 250.0 && usage.peak_memory < 64 << 20, "{usage:?}");
+    branches[0].freeze().expect("it can stand still");
+    assert_eq!(run(&mut branches[1], "spent += 1\nspent").await, "completed Int(1)");
+    assert_eq!(run(&mut origin, "spent").await, "completed Int(0)");
+    branches[0].thaw().expect("it can go on");
+    assert_eq!(run(&mut branches[0], "spent").await, "completed Int(0)");
+    let command = ringfence::Command::new(["sh", "-c", "echo from below; exit 4"]).expect("a command");
+    let outcome = branches[0].exec(command).await.expect("recorded");
+    assert_eq!((outcome.exit_code, outcome.stdout.as_str()), (Some(4), "from below\n"), "{outcome:?}");
+    let endless = ringfence::Command::new(["sleep", "91919"]).expect("a command");
+    let handle = branches[0].handle();
+    let kill = std::thread::spawn(move || {
+        until(|| sleeping("91919") == 1);
+        handle.kill("a test");
+    });
+    assert_eq!(branches[0].exec(endless).await.expect("recorded").status, Status::Killed);
+    kill.join().expect("no panic");
+    until(|| sleeping("91919") == 0);
+    assert_eq!(run(&mut branches[1], "spent").await, "completed Int(1)");
+}
+
+/// A branch of a branch, and so on: the kernel bounds how deep.
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_in_a_row_have_a_bound_that_is_told() {
+    let engine = engine();
+    let (mut last, _) = forked(&engine, "depth = 0", 1).await;
+    let mut kept = Vec::new();
+    let why = loop {
+        match last.fork(1).await {
+            Ok(mut made) => kept.push(std::mem::replace(&mut last, made.remove(0))),
+            Err(error) => break error.to_string(),
+        }
+        assert!(kept.len() < 32, "it has a bound");
+    };
+    let want = "the session can't be forked: a branch can't begin: [Errno 7] it was forked too often in a row (Argument \
+                list too long)";
+    assert_eq!((why.as_str(), kept.len() >= 10), (want, true), "{}", kept.len());
+    assert_eq!(run(&mut last, "depth").await, "completed Int(0)");
 }
 
 /// No boundary of a jail stands between branches; but none can signal or look into another that was forked beside it.
@@ -351,13 +421,15 @@ async fn a_session_that_lies_of_forks_ends_itself_only() {
 async fn the_log_of_a_branch_begins_with_what_it_was_forked_from() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log.jsonl");
-    let engine =
-        Engine::builder().worker(env!("CARGO_BIN_EXE_ringfence")).warm(1).audit(ringfence::AuditTo::File(log.clone()));
+    let engine = Engine::builder().worker(support::program()).warm(1).audit(ringfence::AuditTo::File(log.clone()));
     let engine = engine.build().expect("an engine");
     let (origin, mut branches) = forked(&engine, "x = 1", 1).await;
     let branch = branches.remove(0).handle().session().to_string();
     let from = origin.handle().session().to_string();
     drop((origin, branches, engine));
+    let verified = std::process::Command::new(support::program()).args(["audit", "verify"]).arg(&log).output();
+    let verified = verified.expect("started");
+    assert!(verified.status.success(), "{verified:?}");
     let records = records(&log);
     let of_branch: Vec<_> = records.iter().filter(|record| record["session"] == branch.as_str()).collect();
     let names: Vec<_> = of_branch.iter().filter_map(|record| record["event"].as_str()).collect();
@@ -398,8 +470,6 @@ fn inside() -> usize {
     support::below(std::process::id()).len()
 }
 
-mod support;
-
 /// Control groups of this process's sessions.
 fn groups() -> usize {
     let roots = ["memory", "pids", "cpuacct", "freezer", ""].map(|name| Path::new("/sys/fs/cgroup").join(name));
@@ -408,8 +478,8 @@ fn groups() -> usize {
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count()
 }
 
-fn has_groups() -> bool {
-    let text = std::fs::read_to_string("/proc/self/status").expect("there");
-    text.lines().any(|line| line.starts_with("Uid:\t0"))
-        && (Path::new("/sys/fs/cgroup/memory").exists() || Path::new("/sys/fs/cgroup/cgroup.controllers").exists())
+/// Without control groups, and with his own rights.
+#[test]
+fn the_same_as_an_ordinary_user() {
+    support::again_as_an_ordinary_user("the_same_as_an_ordinary_user");
 }

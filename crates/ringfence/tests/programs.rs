@@ -2,10 +2,12 @@
 //!
 //! Answers to: `isolation.exec` of `docs/policy.md`. Where the tier does not work the tests fail and say why.
 
+mod support;
+
 use ringfence::{Command, Engine, Policy, Session, Status, Value};
 
 fn engine() -> Engine {
-    Engine::builder().worker(env!("CARGO_BIN_EXE_ringfence")).warm(1).build().expect("an engine")
+    Engine::builder().worker(support::program()).warm(1).build().expect("an engine")
 }
 
 /// A session of the process tier with a workspace and a writable folder of the host's.
@@ -138,4 +140,10 @@ async fn a_command_is_refused_before_anything_runs() {
     assert_eq!(outcome.tier, None, "no cell was opened");
     // The session goes on: it was asked for what it may not do, and did nothing.
     assert_eq!(session.run("1 + 1").await.expect("recorded").value, Some(Value::Int(2)));
+}
+
+/// Without control groups, and with his own rights.
+#[test]
+fn the_same_as_an_ordinary_user() {
+    support::again_as_an_ordinary_user("the_same_as_an_ordinary_user");
 }

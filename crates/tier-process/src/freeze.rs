@@ -17,16 +17,16 @@ const ROUNDS: usize = 200;
 /// Stops every process of the session, whose first is this one; returns when all of them stand.
 pub fn freeze(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()> {
     match group {
-        Some(group) => group.freeze(),
-        None => signal_all(|| member.processes(first), Signal::STOP).map(drop),
+        Some(group) if group.has_freezer() => group.freeze(),
+        group => signal_all(|| of_session(member, first, group), Signal::STOP).map(drop),
     }
 }
 
 /// Lets them go on.
 pub fn thaw(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()> {
     match group {
-        Some(group) => group.thaw(),
-        None => signal_all(|| member.processes(first), Signal::CONT).map(drop),
+        Some(group) if group.has_freezer() => group.thaw(),
+        group => signal_all(|| of_session(member, first, group), Signal::CONT).map(drop),
     }
 }
 
@@ -43,7 +43,11 @@ pub fn end(member: &Member, first: i32, group: Option<&Group>) {
     }
 }
 
-/// Where there are no control groups: one signal to each process, until there is none that does not have it. What stands
+fn of_session(member: &Member, first: i32, group: Option<&Group>) -> io::Result<BTreeSet<i32>> {
+    group.map_or_else(|| member.processes(first), |group| Ok(group.processes().into_iter().collect()))
+}
+
+/// Where there is no freezer: one signal to each process, until there is none that does not have it. What stands
 /// can't start another, or wake one.
 fn signal_all(processes: impl Fn() -> io::Result<BTreeSet<i32>>, signal: Signal) -> io::Result<BTreeSet<i32>> {
     let mut known = BTreeSet::new();

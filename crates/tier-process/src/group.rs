@@ -189,6 +189,12 @@ impl Group {
         pids(&self.memory)
     }
 
+    /// Whether it can make its processes stand still.
+    pub fn has_freezer(&self) -> bool {
+        let is_own = || self.memory.join("cgroup.freeze").exists();
+        if self.together { is_own() } else { Path::new(MOUNTED).join("freezer/cgroup.procs").exists() }
+    }
+
     /// Makes all its processes stand still; returns when they do.
     pub fn freeze(&self) -> io::Result<()> {
         if self.together {
