@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ringfence_audit::Event;
 use ringfence_audit::event::SessionForked;
 use ringfence_bridge::{Approve, Bridge, Registry};
-use ringfence_tier::{Cell, Event as CellEvent, Forked, TierFault, Turn};
+use ringfence_tier::{Cell, Event as CellEvent, Forked, OPEN_PATIENCE, TierFault, Turn};
 use ringfence_types::{Engine as Interpreter, SessionId, Status};
 
 use crate::engine::{granted, random, scope_of};
@@ -111,14 +111,13 @@ impl Session {
         Ok(made)
     }
 
-    /// Asks the cell, for as long as it may take to answer anything.
+    /// Asks the cell, for as long as opening one may take.
     async fn ask_cell(&mut self, count: usize) -> Result<Forked, SessionError> {
-        let patience = self.grant.limits().wall.duration();
         let mut asking = Asking { session: self, is_over: false };
         let forked = match asking.session.open.as_mut() {
             Some(open) => {
                 let asked = open.cell.fork(u32::try_from(count).unwrap_or(u32::MAX));
-                tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
+                tokio::time::timeout(OPEN_PATIENCE, asked).await.unwrap_or_else(|_| {
                     Err(TierFault::Protocol { tier: open.tier, why: "it did not fork in time".to_owned() })
                 })
             }

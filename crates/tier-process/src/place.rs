@@ -72,7 +72,7 @@ impl Member {
         self.ended.store(true, Ordering::Relaxed);
         let is_last = {
             let mut sessions = self.place.sessions();
-            sessions.first.retain(|number, _| *number != self.number);
+            sessions.first.remove(&self.number);
             sessions.first.is_empty()
         };
         if is_last { self.place.process.kill() } else { own(self) }
@@ -103,6 +103,13 @@ impl Member {
         }
         let kin: BTreeMap<i32, Kin> = all.iter().filter_map(|pid| Some((*pid, kin_of(*pid)?))).collect();
         Ok(kin.keys().copied().filter(|pid| owner(*pid, &kin, first, &firsts) == Some(first)).collect())
+    }
+}
+
+impl Drop for Member {
+    /// The place ends with the last of them, whoever held it.
+    fn drop(&mut self) {
+        self.place.sessions().first.remove(&self.number);
     }
 }
 

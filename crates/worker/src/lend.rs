@@ -28,11 +28,11 @@ pub struct Greeting {
     pub sender: Option<i32>,
 }
 
-/// Sends descriptors with one byte.
+/// Sends one byte, with descriptors where there are any.
 pub(crate) fn lend(socket: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     sendmsg(socket, &[IoSlice::new(b"f")], &mut ancillary, SendFlags::NOSIGNAL)?;

@@ -68,7 +68,7 @@ impl ProcessCell {
             if made == count {
                 break;
             }
-            forked.push(self.lend()?);
+            forked.push(self.lend().await?);
         }
         let mut ready = Vec::new();
         for ends in forked {
@@ -95,18 +95,21 @@ impl ProcessCell {
         }
     }
 
-    /// Gives the session what its next branch speaks on.
-    fn lend(&self) -> io::Result<Ends> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        tell_senders(&ours, true)?;
-        let (out, out_end) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (err, err_end) = pipe_with(PipeFlags::CLOEXEC)?;
-        for end in [&out, &err] {
-            rustix::io::ioctl_fionbio(end, true)?;
+    /// Gives the session what its next branch speaks on. It waits for that, and has to be told where there is nothing.
+    async fn lend(&mut self) -> Result<Ends, NoBranch> {
+        let unsent = |error: io::Error| TierFault::Open { tier: TIER, why: format!("a branch: {error}") };
+        match pair() {
+            Ok((ends, given)) => {
+                let given: Vec<_> = given.iter().map(AsFd::as_fd).collect();
+                self.frames.lend(&given).map_err(unsent)?;
+                Ok(ends)
+            }
+            Err(error) => {
+                self.frames.lend(&[]).map_err(unsent)?;
+                self.answer().await?;
+                Err(error.into())
+            }
         }
-        self.frames.lend(&[theirs.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
-        Ok(Ends { socket: ours, outputs: [out, err] })
     }
 
     /// The branch that has said that it is there, put where it is bounded. It waits for leave.
@@ -173,6 +176,19 @@ impl ProcessCell {
             _refill: None,
         }
     }
+}
+
+/// What a branch speaks on: the host's ends, and those of the branch.
+fn pair() -> io::Result<(Ends, [OwnedFd; 3])> {
+    let (socket, theirs) = UnixStream::pair()?;
+    socket.set_nonblocking(true)?;
+    tell_senders(&socket, true)?;
+    let (out, out_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (err, err_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    for end in [&out, &err] {
+        rustix::io::ioctl_fionbio(end, true)?;
+    }
+    Ok((Ends { socket, outputs: [out, err] }, [theirs.into(), out_end, err_end]))
 }
 
 /// What holds in a branch: all that held before, and what it shares.
