@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::time::{Duration, Instant};
 
 use ringfence_worker::status_field;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,14 +12,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::group::Group;
 use crate::place::Member;
 
-/// Rounds in which there may still be new processes: each round stops all that are there.
-const ROUNDS: usize = 200;
+/// How long there may still be new processes, or some that do not stand: a signal takes hold of a process when that has
+/// the processor next.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Stops every process of the session, whose first is this one; returns when all of them stand.
 pub fn freeze(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()> {
     match group {
         Some(group) if group.has_freezer() => group.freeze(),
-        group => signal_all(|| of_session(member, first, group), Signal::STOP).map(drop),
+        group => signal_all(|| of_session(member, first, group), Signal::STOP, true).map(drop),
     }
 }
 
@@ -26,7 +28,7 @@ pub fn freeze(member: &Member, first: i32, group: Option<&Group>) -> io::Result<
 pub fn thaw(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()> {
     match group {
         Some(group) if group.has_freezer() => group.thaw(),
-        group => signal_all(|| of_session(member, first, group), Signal::CONT).map(drop),
+        group => signal_all(|| of_session(member, first, group), Signal::CONT, false).map(drop),
     }
 }
 
@@ -34,11 +36,11 @@ pub fn thaw(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()
 pub fn end(member: &Member, first: i32, group: Option<&Group>) {
     match group {
         Some(group) => group.end(),
-        // They stand before the first of them ends: then none can start another, and none is nobody's.
+        // Each is to stand before the first of them ends: then none starts another, and none is nobody's.
         None => {
-            for pid in signal_all(|| member.processes(first), Signal::STOP).unwrap_or_default() {
-                signal_one(pid, Signal::KILL);
-            }
+            let all = signal_all(|| member.processes(first), Signal::STOP, false);
+            let all = all.or_else(|_| member.processes(first)).unwrap_or_default();
+            all.into_iter().for_each(|pid| signal_one(pid, Signal::KILL));
         }
     }
 }
@@ -49,11 +51,16 @@ fn of_session(member: &Member, first: i32, group: Option<&Group>) -> io::Result<
 
 /// Where there is no freezer: one signal to each process, until there is none that does not have it. What stands
 /// can't start another, or wake one.
-fn signal_all(processes: impl Fn() -> io::Result<BTreeSet<i32>>, signal: Signal) -> io::Result<BTreeSet<i32>> {
+fn signal_all(
+    processes: impl Fn() -> io::Result<BTreeSet<i32>>,
+    signal: Signal,
+    until_they_stand: bool,
+) -> io::Result<BTreeSet<i32>> {
     let mut known = BTreeSet::new();
-    for _ in 0..ROUNDS {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
         let there = processes()?;
-        let is_done = there.iter().all(|pid| known.contains(pid) && (signal != Signal::STOP || stands(*pid)));
+        let is_done = there.iter().all(|pid| known.contains(pid) && (!until_they_stand || stands(*pid)));
         if is_done {
             return Ok(there);
         }
@@ -61,7 +68,7 @@ fn signal_all(processes: impl Fn() -> io::Result<BTreeSet<i32>>, signal: Signal)
         known = there;
         std::thread::yield_now();
     }
-    Err(io::Error::other("it starts processes faster than they can be stopped"))
+    Err(io::Error::other("its processes did not all stop in time"))
 }
 
 fn signal_one(pid: i32, signal: Signal) {
