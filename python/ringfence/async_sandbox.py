@@ -187,7 +187,8 @@ class AsyncSandbox:
     async def fork(self, count: int = 1) -> list[AsyncSandbox]:
         """Sandboxes that start from where this one is, 1 to 100 of them, each on its own from then on.
 
-        In the process tier they share files; `limitations/process.md` tells what else. Each has limits of its own.
+        In the process tier they share files; `limitations/process.md` tells what else.
+        Each has limits of its own.
         """
         connection, _ = await self._opened()
         sessions = read_sessions(await self._request("fork", {"count": count}), count)

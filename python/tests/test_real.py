@@ -232,7 +232,10 @@ def test_fork_of_a_native_session_async() -> None:
 
     assert asyncio.run(main()) == [1, 2]
     with Sandbox(tier="process") as box:
-        box.run("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()", check=True)
+        box.run(
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+            check=True,
+        )
         with pytest.raises(ringfence.Unsupported, match="threads besides its first"):
             box.fork(2)
 
