@@ -185,7 +185,11 @@ class AsyncSandbox:
         return read_bytes(await self._request("snapshot", {}), "snapshot")
 
     async def fork(self, count: int = 1) -> list[AsyncSandbox]:
-        """Sandboxes that start from where this one is, each on its own from then on."""
+        """Sandboxes that start from where this one is, 1 to 100 of them, each on its own from then on.
+
+        In the process tier they share files; `limitations/process.md` tells what else.
+        Each has limits of its own.
+        """
         connection, _ = await self._opened()
         sessions = read_sessions(await self._request("fork", {"count": count}), count)
         return [self._adopt(self._options, connection, session) for session in sessions]

@@ -167,7 +167,11 @@ class Sandbox:
         return read_bytes(self._request("snapshot", {}), "snapshot")
 
     def fork(self, count: int = 1) -> list[Sandbox]:
-        """Sandboxes that start from where this one is, each on its own from then on."""
+        """Sandboxes that start from where this one is, 1 to 100 of them, each on its own from then on.
+
+        In the process tier they share files; `limitations/process.md` tells what else.
+        Each has limits of its own.
+        """
         sessions = read_sessions(self._request("fork", {"count": count}), count)
         return [self._adopt(self._options, self._connection, session) for session in sessions]
 

@@ -204,6 +204,42 @@ def test_snapshot_restore_and_fork() -> None:
         Sandbox.restore(flipped, OPEN, exports=[get_weather], engine="monty")
 
 
+def test_fork_of_a_native_session() -> None:
+    policy = Policy('version = 1\n[isolation]\ntiers = ["process"]\n[functions.get_weather]\n')
+    with Sandbox(policy=policy, exports=[get_weather]) as box:
+        box.run("data = [1]", check=True)
+        copies = box.fork(3)
+        for number, copy in enumerate(copies):
+            copy.run(f"data.append({number})", check=True)
+        assert [copy.run("data, get_weather('Oslo')[0]['temp']").value for copy in copies] == [
+            ([1, number], 4.0) for number in range(3)
+        ]
+        assert box.run("data").value == [1]
+    assert copies[0].run("data").value == [1, 0], "a branch outlives its origin"
+    for copy in copies:
+        copy.close()
+
+
+def test_fork_of_a_native_session_async() -> None:
+    async def main() -> list[Any]:
+        async with AsyncSandbox(tier="process") as box:
+            await box.run("import asyncio\nawait asyncio.sleep(0)\nx = 1", check=True)
+            copies = await box.fork(2)
+            ended = await asyncio.gather(*(copy.run(f"x + {number}") for number, copy in enumerate(copies)))
+            for copy in copies:
+                await copy.close()
+            return [result.value for result in ended]
+
+    assert asyncio.run(main()) == [1, 2]
+    with Sandbox(tier="process") as box:
+        box.run(
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+            check=True,
+        )
+        with pytest.raises(ringfence.Unsupported, match="threads besides its first"):
+            box.fork(2)
+
+
 COMMANDS = {
     "version": 1,
     "isolation": {"tiers": ["process"]},

@@ -111,6 +111,7 @@ impl Code {
             | SessionError::File(_)
             | SessionError::Mount(_)
             | SessionError::Network(_)
+            | SessionError::Branches(_)
             | SessionError::Save(_) => Self::BadRequest,
             SessionError::Audit(_) => Self::AuditFailed,
             SessionError::Snapshot(_) => Self::SnapshotRefused,

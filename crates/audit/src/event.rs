@@ -84,6 +84,8 @@ impl Decision {
 pub enum Event {
     /// A writer opened the log. Signed; written by [`crate::Log`] only.
     LogOpened(LogOpened),
+    /// A session is forked from another. The first record of the new one.
+    SessionForked(SessionForked),
     /// The policy granted a session.
     Granted(Box<Granted>),
     /// The policy refused a session.
@@ -151,6 +153,7 @@ impl Event {
     pub fn name(&self) -> &'static str {
         match self {
             Self::LogOpened(_) => "log_opened",
+            Self::SessionForked(_) => "session_forked",
             Self::Granted(_) => "granted",
             Self::GrantDenied(_) => "grant_denied",
             Self::TierChosen(_) => "tier_chosen",
@@ -193,6 +196,7 @@ impl Event {
             Self::ApprovalAnswered(answer) => allowed(answer.approved),
             Self::FileRead(access) | Self::FileWritten(access) => allowed(access.refused.is_none()),
             Self::LogOpened(_)
+            | Self::SessionForked(_)
             | Self::TierChosen(_)
             | Self::TierMoved(_)
             | Self::CellOpened(_)
@@ -221,6 +225,7 @@ impl Event {
     pub(crate) fn detail(&self) -> Result<Json, serde_json::Error> {
         match self {
             Self::LogOpened(detail) => serde_json::to_value(detail),
+            Self::SessionForked(detail) => serde_json::to_value(detail),
             Self::Granted(detail) => serde_json::to_value(detail),
             Self::GrantDenied(detail) => serde_json::to_value(detail),
             Self::TierChosen(detail) => serde_json::to_value(detail),
@@ -274,6 +279,15 @@ pub struct Recovered {
     pub bytes: u64,
     /// Their SHA-256.
     pub sha256: String,
+}
+
+/// A session is forked from another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionForked {
+    /// The session whose state it has.
+    pub from: SessionId,
+    /// Runs that went before, in that session.
+    pub runs: u64,
 }
 
 /// The policy granted a session.

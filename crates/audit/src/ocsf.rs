@@ -52,8 +52,9 @@ const MEDIUM: u64 = 3;
 const OTHER: u64 = 99;
 
 /// Every event with its class. Activity 99 is the schema's `Other`, named here.
-const CLASSES: [Class; 31] = [
+const CLASSES: [Class; 32] = [
     class("log_opened", EVENT_LOG, (6, "Start"), INFORMATIONAL),
+    class("session_forked", LIFECYCLE, (OTHER, "Session Forked"), INFORMATIONAL),
     class("granted", AUTHORIZE, (1, "Assign Privileges"), INFORMATIONAL),
     class("grant_denied", AUTHORIZE, (1, "Assign Privileges"), MEDIUM),
     class("tier_chosen", LIFECYCLE, (OTHER, "Tier Chosen"), INFORMATIONAL),

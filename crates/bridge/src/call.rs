@@ -89,6 +89,11 @@ impl Bridge {
         Ok(Self { grant, functions, schemas, host, approve, used: Mutex::default() })
     }
 
+    /// What is offered to the session, and who is asked.
+    pub fn offered(&self) -> (Registry, Option<Arc<dyn Approve>>) {
+        (self.functions.clone(), self.approve.clone())
+    }
+
     /// Carries a call out, or refuses it.
     pub async fn call(&self, scope: &Scope, call: Call) -> Result<Answered, BridgeFault> {
         let (id, name) = (call.id, call.function.clone());

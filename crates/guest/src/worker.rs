@@ -67,7 +67,7 @@ impl Session {
             ToGuest::Files(op) => self.host.answer_files(op),
             // The answer to a deferred call that the program no longer waits for.
             ToGuest::Answer(..) => {}
-            ToGuest::Setup(_) | ToGuest::Synced => sys::end(70),
+            ToGuest::Setup(_) | ToGuest::Synced | ToGuest::Fork(_) => sys::end(70),
         }
     }
 
@@ -194,7 +194,9 @@ impl WorkerHost {
                 ToGuest::Answer(id, result) => return (id, result),
                 ToGuest::Snapshot => self.send_snapshot(pause.dump()),
                 ToGuest::Files(op) => self.answer_files(op),
-                ToGuest::Setup(_) | ToGuest::Feed(_) | ToGuest::Restore(..) | ToGuest::Synced => sys::end(70),
+                ToGuest::Setup(_) | ToGuest::Feed(_) | ToGuest::Restore(..) | ToGuest::Synced | ToGuest::Fork(_) => {
+                    sys::end(70)
+                }
             }
         }
     }

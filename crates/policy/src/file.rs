@@ -94,6 +94,10 @@ pub(crate) struct IsolationFile {
     #[serde(default)]
     #[schemars(schema_with = "tiers_schema")]
     pub tiers: Option<At<Vec<At<String>>>>,
+    /// Whether the code may start other programs. Where not, processes that run the code itself can still be forked.
+    /// Default: true.
+    #[schemars(extend("examples" = [false]))]
+    pub exec: Option<At<bool>>,
 }
 
 fn names_schema(names: &[&str]) -> Schema {

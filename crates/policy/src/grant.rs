@@ -30,7 +30,7 @@ pub struct Ask {
 #[derive(Debug, Clone)]
 pub struct Grant(Arc<Granted>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Granted {
     tenant: Tenant,
     session: SessionId,
@@ -54,6 +54,8 @@ pub struct Needs {
     pub mounts_rw: bool,
     /// Copy-on-write mounts.
     pub mounts_cow: bool,
+    /// No other program may be started.
+    pub no_exec: bool,
     /// Some network, filtered.
     pub network: bool,
     /// Secrets put in by the egress proxy.
@@ -134,6 +136,11 @@ pub fn glob(pattern: &str, text: &str) -> bool {
 }
 
 impl Grant {
+    /// The same for another session of the same tenant, which is forked from this one.
+    #[must_use]
+    pub fn for_branch(&self, session: SessionId) -> Self {
+        Self(Arc::new(Granted { session, ..Granted::clone(&self.0) }))
+    }
     /// Whose session it is.
     pub fn tenant(&self) -> &Tenant {
         &self.0.tenant
@@ -161,6 +168,10 @@ impl Grant {
     /// The allowed tiers, lightest first.
     pub fn tiers(&self) -> &[TierName] {
         &self.0.settings.isolation.tiers
+    }
+    /// Whether the guest may start other programs.
+    pub fn may_exec(&self) -> bool {
+        self.0.settings.isolation.exec
     }
     /// The functions that may be called.
     pub fn functions(&self) -> &[FunctionSpec] {
@@ -262,6 +273,7 @@ impl Grant {
             mounts_ro: mount(MountMode::Ro),
             mounts_rw: mount(MountMode::Rw),
             mounts_cow: mount(MountMode::Cow),
+            no_exec: !settings.isolation.exec,
             network: !settings.network.allow.is_empty(),
             secrets: !settings.secrets.is_empty(),
             packages: !settings.python.packages.is_empty(),

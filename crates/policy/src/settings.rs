@@ -37,6 +37,7 @@ pub(crate) struct Settings {
 pub(crate) struct Isolation {
     pub floor: Strength,
     pub tiers: Vec<TierName>,
+    pub exec: bool,
 }
 
 /// What CPython needs, for the tiers that run it.
@@ -321,7 +322,7 @@ impl Settings {
         Self {
             version: 1,
             name: "closed".to_owned(),
-            isolation: Isolation { floor: Strength::Process, tiers: LOCAL_TIERS.to_vec() },
+            isolation: Isolation { floor: Strength::Process, tiers: LOCAL_TIERS.to_vec(), exec: true },
             limits: Limits::closed(),
             python: Python::default(),
             filesystem: Filesystem::default(),

@@ -262,6 +262,12 @@ impl Session {
         self.0.thaw()
     }
 
+    /// So many sessions from this one, each with all of its state, which go on apart from it and from each other; between
+    /// two snippets. All of them, or none. What each shares with the others, `limitations/process.md` says.
+    pub async fn fork(&mut self, count: usize) -> Result<Vec<Self>, SessionError> {
+        Ok(self.0.fork(count).await?.into_iter().map(Self).collect())
+    }
+
     /// Ends the session from elsewhere.
     pub fn handle(&self) -> ringfence_session::Handle {
         self.0.handle()

@@ -2,13 +2,15 @@
 //!
 //! Answers to: the promises of `limitations/process.md` on them. Where the tier does not work the tests fail and say why.
 
+mod support;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
 use ringfence::{Changes, Engine, Policy, Session, SessionError, Status};
 
 fn engine() -> Engine {
-    Engine::builder().worker(env!("CARGO_BIN_EXE_ringfence")).warm(1).build().expect("an engine")
+    Engine::builder().worker(support::program()).warm(1).build().expect("an engine")
 }
 
 /// A folder of the host's with a file of each fate.
@@ -251,4 +253,10 @@ async fn a_session_without_such_a_mount_says_so() {
         engine().session(policy).expect("granted").changes().await.map(|_| ()).map_err(|error| error.to_string());
     let want = "the policy mounts no folder copy-on-write; write `mode = \"cow\"` at one of `filesystem.mounts`";
     assert_eq!(refused, Err(want.to_owned()));
+}
+
+/// Without control groups, and with his own rights.
+#[test]
+fn the_same_as_an_ordinary_user() {
+    support::again_as_an_ordinary_user("the_same_as_an_ordinary_user");
 }

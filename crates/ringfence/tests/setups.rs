@@ -4,6 +4,8 @@
 //! the thread that starts the program, or by mounts in namespaces of its own. Nothing of the machine itself is changed.
 //! Without namespaces root's Python may lie where nobody else can read it, so all of these use the system's.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader};
@@ -16,6 +18,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,
 };
+use support::is_root;
 use tempfile::TempDir;
 
 /// What of the machine is taken away.
@@ -179,10 +182,6 @@ fn processes(words: &str) -> usize {
     lines.filter(|line| String::from_utf8_lossy(line).replace('\0', " ").starts_with(words)).count()
 }
 
-fn is_root() -> bool {
-    std::fs::read_to_string("/proc/self/status").expect("there").lines().any(|line| line.starts_with("Uid:\t0"))
-}
-
 const ALLOW_NAMESPACES: &str = "allow user namespaces (sysctl user.max_user_namespaces, \
     kernel.apparmor_restrict_unprivileged_userns); in a container, run it with them allowed (Docker: --security-opt \
     seccomp=unconfined)";
@@ -342,6 +341,81 @@ print(through, home, os.getuid() != 0, child.stdout, child.returncode)
         host = std::process::id()
     );
     assert_eq!(run(without, FLOOR, &attempts), "0: [] True True kept 3");
+}
+
+/// Processes below this one that a signal has stopped.
+fn stopped(pid: u32) -> usize {
+    let state = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    support::below(pid).iter().filter(|pid| state(pid).contains(") T ")).count()
+}
+
+/// Where there are no control groups, or none that freezes, each process of a session gets a signal; no other does.
+#[test]
+fn a_session_is_frozen_by_signals_where_there_is_no_freezer() {
+    let mut machines = vec![None];
+    if is_root() {
+        machines = vec![Some(Without::Mounts("-m", "mount -t tmpfs -o ro,mode=755 none /sys/fs/cgroup"))];
+        if Path::new("/sys/fs/cgroup/freezer").exists() {
+            machines.push(Some(Without::Mounts("-m", "mount -t tmpfs -o ro none /sys/fs/cgroup/freezer")));
+        }
+    }
+    let code = "import os\nfor n in range(3):\n    if os.fork() == 0:\n        if n == 1: os.setsid()\n        break\n\
+                else: print('up', flush=True)\nwhile True: pass";
+    for without in machines {
+        let home = home();
+        let policy = "version = 1\n[isolation]\ntiers = [\"process\"]\n[limits]\nwall = \"60s\"\ncpu = \"60s\"\n";
+        std::fs::write(home.path().join("policy.toml"), policy).expect("written");
+        let start = |command: &mut Command| command.stdout(Stdio::piped()).spawn().expect("started");
+        let mut host = on(without, home.path(), &["run", "--policy", "policy.toml", "-c", code], start);
+        let mut said = String::new();
+        BufReader::new(host.stdout.take().expect("a pipe")).read_line(&mut said).expect("read");
+        let tell = |word: &str| {
+            let output = ringfence(None, home.path(), &[word, "--all"]);
+            let (said, heard) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            format!("{said}{heard}{}", stopped(host.id()))
+        };
+        assert_eq!((said.as_str(), stopped(host.id())), ("up\n", 0));
+        assert_eq!(tell("freeze"), "1 session frozen\n4");
+        assert_eq!(tell("thaw"), "1 session thawed\n0");
+        assert_eq!(tell("freeze"), "1 session frozen\n4");
+        assert_eq!(tell("kill"), "1 session ended\n0");
+        assert_eq!(host.wait().expect("it is ours").code(), Some(130));
+    }
+}
+
+/// A policy under which no program is started holds by the filter alone. What the session wrote can be loaded all the
+/// same: its folder lies on a file system of the host's.
+#[test]
+fn level_c_starts_no_program_where_the_policy_says_so() {
+    let without = Some(Without::Calls(no_user_namespaces));
+    let code = r#"
+import errno, mmap, os, subprocess
+def told(body):
+    try:
+        body()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return 'ran'
+def in_memory():
+    fd = os.memfd_create('x')
+    os.write(fd, open('/bin/true', 'rb').read())
+    os.execve(fd, ['true'], {})
+def mapped():
+    with open('code', 'w+b') as file:
+        file.write(bytes(4096))
+        file.flush()
+        mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+pid = os.fork()
+if pid == 0:
+    os._exit(7)
+forked = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+ways = [lambda: subprocess.run(['/bin/true']), mapped] + WAYS
+print(*map(told, ways), forked)
+"#;
+    // Those that take the place of the program itself where they are not refused.
+    let closed = code.replace("WAYS", "[lambda: os.execv('/bin/true', ['true']), in_memory]");
+    assert_eq!(run(without, &format!("{FLOOR}exec = false\n"), &closed), "0: EPERM ran EPERM EPERM 7");
+    assert_eq!(run(without, FLOOR, &code.replace("WAYS", "[]")), "0: ran ran 7");
 }
 
 /// Nothing lives on, and no folder is left, also where a program did its best: the folders are looked at by `run`.

@@ -208,6 +208,7 @@ pub fn lacks(can: &Capabilities, needs: Needs) -> Option<&'static str> {
         (needs.mounts_ro && !can.mounts_ro, "mounts"),
         (needs.mounts_rw && !can.mounts_rw, "writable mounts"),
         (needs.mounts_cow && !can.mounts_cow, "copy-on-write mounts"),
+        (needs.no_exec && !can.no_exec, "that no other program is started"),
         (needs.network && !can.network, "filtered network"),
         (needs.secrets && !can.network, "secrets that the egress proxy puts in"),
         (needs.packages && !can.packages, "named packages"),

@@ -269,7 +269,7 @@ pub(crate) fn scope_of(grant: &Grant) -> Scope {
     Scope::session(grant.tenant().clone(), grant.session().clone())
 }
 
-fn granted(grant: &Grant) -> Event {
+pub(crate) fn granted(grant: &Grant) -> Event {
     Event::Granted(Box::new(Granted {
         policy: grant.policy_name().to_owned(),
         policy_sha256: grant.policy_hash().iter().map(|byte| format!("{byte:02x}")).collect(),

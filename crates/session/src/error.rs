@@ -56,6 +56,9 @@ pub enum SessionError {
     /// The environment that the policy names can't be used.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
+    /// So many branches are not made at once.
+    #[error("a fork makes 1 to {most} sessions, and not {0}", most = crate::fork::MOST_BRANCHES)]
+    Branches(usize),
     /// The session stands still.
     #[error("the session is frozen; thaw it first")]
     Frozen,

@@ -212,6 +212,9 @@ impl<'a> Run<'a> {
         if let Some(target) = self.session.engine.holds().on_tenant(self.session.grant.tenant()) {
             return Err(End::Denied(format!("a kill switch is set on `{target}`")).into());
         }
+        if matches!(work, Work::Exec(_)) && !self.session.grant.may_exec() {
+            return Err(End::Denied(no_programs(self.session.grant.policy_name())).into());
+        }
         match work {
             Work::Feed(source) => {
                 let program = program(source, self.session)?;
@@ -382,6 +385,10 @@ impl<'a> Run<'a> {
         };
         Outcome { status, reason, ..outcome }
     }
+}
+
+fn no_programs(policy: &str) -> String {
+    format!("the policy `{policy}` lets no program be started; take `exec = false` out of its `[isolation]`")
 }
 
 fn no_commands(tier: TierName) -> String {

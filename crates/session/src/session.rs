@@ -60,7 +60,7 @@ pub struct Session {
     pub(crate) names: BTreeSet<String>,
     staged: Vec<FileOp>,
     /// Reads what it changed in copy-on-write mounts, also when its cell is gone.
-    differ: Option<Differ>,
+    pub(crate) differ: Option<Differ>,
     lifetime_end: Instant,
     /// In the session's own time.
     idle_since: Duration,
@@ -76,7 +76,7 @@ pub(crate) struct Open {
     pub engine: Option<Interpreter>,
     pub strength: Strength,
     /// Its network, where it has one.
-    _serving: Option<Serving>,
+    pub _serving: Option<Serving>,
 }
 
 /// What a cell is opened for.
@@ -242,7 +242,7 @@ impl Session {
     }
 
     /// That the cell can't do something; where that is to be written down, which engines of its tier can.
-    fn lacks(&self, feature: &str) -> SessionError {
+    pub(crate) fn lacks(&self, feature: &str) -> SessionError {
         let feature = run::plain(feature);
         let Some(open) = &self.open else { return SessionError::Unsupported(feature) };
         let Some(engine) = open.engine else {
@@ -473,7 +473,7 @@ impl Session {
     }
 
     /// A turn outside a run, such as a file operation: answered at once, or the cell is not trusted any more.
-    async fn step(&mut self, turn: Turn) -> Result<CellEvent, SessionError> {
+    pub(crate) async fn step(&mut self, turn: Turn) -> Result<CellEvent, SessionError> {
         if self.ice.is_frozen() {
             return Err(SessionError::Frozen);
         }
@@ -484,11 +484,16 @@ impl Session {
             Ok(event) => return Ok(event),
             Err(fault) => fault,
         };
+        Err(self.after(fault))
+    }
+
+    /// The session can't go on after this, or was killed meanwhile.
+    pub(crate) fn after(&mut self, fault: TierFault) -> SessionError {
         if self.switch.is_killed() {
-            return Err(self.over());
+            return self.over();
         }
         self.end(Status::Crashed, None, fault.to_string());
-        Err(fault.into())
+        fault.into()
     }
 
     /// A limit that the cell names, and whether the cell is gone; `None` where its tier does not declare it.
@@ -511,7 +516,7 @@ impl Session {
         SessionError::Ended(why)
     }
 
-    fn broken(&mut self, why: &str) -> SessionError {
+    pub(crate) fn broken(&mut self, why: &str) -> SessionError {
         let tier = self.open.as_ref().map_or(TierName::Embedded, |open| open.tier);
         let fault = TierFault::Protocol { tier, why: why.to_owned() };
         self.end(Status::Crashed, None, fault.to_string());
@@ -554,7 +559,7 @@ impl Session {
         SessionError::Ended(reason)
     }
 
-    fn usable(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn usable(&mut self) -> Result<(), SessionError> {
         self.expire();
         self.record_end()?;
         match &self.ended {

@@ -56,6 +56,7 @@ impl FakeTier {
             workspace: true,
             mounts_ro: true,
             inner_limits: &INNER_LIMITS,
+            no_exec: true,
             ..Capabilities::closed(TierName::Embedded, 1, Strength::Process)
         };
         let tier = Self::named(TierName::Embedded, capabilities, trace);

@@ -42,6 +42,7 @@ impl EmbeddedCell {
         loop {
             match self.frames.take()? {
                 Some(Taken::Event(event)) => return Ok(event),
+                Some(Taken::Branched(_)) => return Err(self.frames.broke("it was not asked to fork")),
                 Some(Taken::Sync) => return Err(self.frames.broke("it has no other output to keep in order")),
                 None => self.frames.more().await.map_err(|Gone| self.gone())?,
             }

@@ -87,6 +87,7 @@ fn capabilities() -> Capabilities {
         mounts_ro: true,
         freeze: true,
         inner_limits: &INNER_LIMITS,
+        no_exec: true,
         ..Capabilities::closed(TierName::Embedded, 1, Strength::Process)
     }
 }

@@ -68,6 +68,7 @@ pub fn enforcement() -> Enforcement {
             full("output"),
             full("host calls"),
             full("processes"),
+            full("starting programs"),
         ],
     }
 }

@@ -3,6 +3,8 @@
 //! Answers to: `session`, through the trait `Cell`. Must not: believe a length, or block the runtime.
 //! INVARIANT: all state of a half-sent or half-read frame is in the cell, so a dropped step loses nothing.
 
+mod branch;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpListener;
@@ -11,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ringfence_tier::{Boxed, Cell, Differ, Enforcement, Event, Freezer, Held, Killer, Meter, TierFault, Turn};
+use ringfence_tier::{Boxed, Cell, Differ, Enforcement, Event, Forked, Freezer, Held, Killer, Meter, TierFault, Turn};
 use ringfence_types::{Command, Io, LimitHit, LimitKind, Stream, TierName};
 use ringfence_wire::Setup;
 use ringfence_worker::{Frames, Gone, Process, Refill, Taken, disk_bytes, readable};
@@ -107,7 +109,12 @@ impl Inside {
 
     /// Ends all of it, also where it stands still.
     fn end(&self) {
-        self.hold.kill();
+        self.hold.kill(|member| {
+            freeze::end(member, self.interpreter.pid(), self.group.as_ref());
+            if let Some(command) = &self.commands().last {
+                command.kill();
+            }
+        });
         if let Some(group) = &self.group {
             group.end_frozen();
         }
@@ -115,12 +122,12 @@ impl Inside {
 
     /// All of it stands still.
     fn freeze(&self) -> io::Result<()> {
-        freeze::freeze(self.hold.as_place()?, self.group.as_ref())
+        freeze::freeze(self.hold.as_member()?, self.interpreter.pid(), self.group.as_ref())
     }
 
     /// All of it goes on.
     fn thaw(&self) -> io::Result<()> {
-        freeze::thaw(self.hold.as_place()?, self.group.as_ref())
+        freeze::thaw(self.hold.as_member()?, self.interpreter.pid(), self.group.as_ref())
     }
 
     fn ran_out_of_memory(&self) -> bool {
@@ -150,8 +157,8 @@ pub struct ProcessCell {
     changes: Option<Arc<OwnedFd>>,
     /// Until the way out was opened.
     line: Option<OwnedFd>,
-    /// The next session is forked when this one is gone.
-    _refill: Refill,
+    /// The next session is forked when this one is gone; `None` where it was not taken from the line.
+    _refill: Option<Refill>,
 }
 
 impl ProcessCell {
@@ -172,7 +179,7 @@ impl ProcessCell {
             differ,
             changes,
             line,
-            _refill: refill,
+            _refill: Some(refill),
         }
     }
 
@@ -196,6 +203,7 @@ impl ProcessCell {
             match self.frames.take()? {
                 Some(Taken::Event(event)) => return Ok(self.unless_out_of_memory(event)),
                 Some(Taken::Sync) => self.frames.synced(),
+                Some(Taken::Branched(_)) => return Err(self.frames.broke("it was not asked to fork")),
                 // It has just said that it is locked.
                 None if self.has_command() => {}
                 None => match self.wait().await {
@@ -344,6 +352,10 @@ impl Cell for ProcessCell {
 
     fn way_out(&mut self, trusted: String) -> Boxed<'_, Result<Option<TcpListener>, TierFault>> {
         Box::pin(self.open_way_out(trusted))
+    }
+
+    fn fork(&mut self, count: u32) -> Boxed<'_, Result<Forked, TierFault>> {
+        Box::pin(self.fork_into(count))
     }
 
     fn enforced(&self) -> &Enforcement {

@@ -142,6 +142,10 @@ impl Underway {
             };
             match serde_json::from_slice(&bytes) {
                 Ok(Report::Forked) => self.let_begin(descriptors, inside).map_err(fault)?,
+                // Whoever ended the session may have ended it alone, in a place that others are in.
+                Ok(Report::Exited(_)) if inside.hold.is_killed() => {
+                    return Err(TierFault::Killed { tier: TierName::Process });
+                }
                 // What it wrote before its end is in the pipes by now.
                 Ok(Report::Exited(code)) => self.ended = Some((code, LAST)),
                 Ok(Report::NoCommand(why)) => return Ok(Some(Event::Unsupported(why, None))),

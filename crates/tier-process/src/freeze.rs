@@ -1,63 +1,81 @@
-//! Making a session's processes stand still, all of them, from outside.
+//! Making a session's processes stand still, or ending them, all of them, from outside.
 //!
 //! Answers to: `cell`. Must not: say that a session stands while a process of it goes on, or touch a process of another.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
-use ringfence_worker::{Process, status_field};
+use ringfence_worker::status_field;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::group::Group;
+use crate::place::Member;
 
-/// Rounds in which there may still be new processes: each round stops all that are there.
-const ROUNDS: usize = 200;
+/// How long there may still be new processes, or some that do not stand: a signal takes hold of a process when that has
+/// the processor next.
+const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Stops every process of the session; returns when all of them stand.
-pub fn freeze(place: &Process, group: Option<&Group>) -> io::Result<()> {
+/// Stops every process of the session, whose first is this one; returns when all of them stand.
+pub fn freeze(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()> {
     match group {
-        Some(group) => group.freeze(),
-        None => signal_all(place, Signal::STOP),
+        Some(group) if group.has_freezer() => group.freeze(),
+        group => signal_all(|| of_session(member, first, group), Signal::STOP, true).map(drop),
     }
 }
 
 /// Lets them go on.
-pub fn thaw(place: &Process, group: Option<&Group>) -> io::Result<()> {
+pub fn thaw(member: &Member, first: i32, group: Option<&Group>) -> io::Result<()> {
     match group {
-        Some(group) => group.thaw(),
-        None => signal_all(place, Signal::CONT),
+        Some(group) if group.has_freezer() => group.thaw(),
+        group => signal_all(|| of_session(member, first, group), Signal::CONT, false).map(drop),
     }
 }
 
-/// Where there are no control groups: one signal to each process of the place's namespace, until there is none that
-/// does not have it. What stands can't start another, or wake one.
-fn signal_all(place: &Process, signal: Signal) -> io::Result<()> {
+/// Ends what is the session's alone in a place that it shares.
+pub fn end(member: &Member, first: i32, group: Option<&Group>) {
+    match group {
+        Some(group) => group.end(),
+        // Each is to stand before the first of them ends: then none starts another, and none is nobody's.
+        None => {
+            let all = signal_all(|| member.processes(first), Signal::STOP, false);
+            let all = all.or_else(|_| member.processes(first)).unwrap_or_default();
+            all.into_iter().for_each(|pid| signal_one(pid, Signal::KILL));
+        }
+    }
+}
+
+fn of_session(member: &Member, first: i32, group: Option<&Group>) -> io::Result<BTreeSet<i32>> {
+    group.map_or_else(|| member.processes(first), |group| Ok(group.processes().into_iter().collect()))
+}
+
+/// Where there is no freezer: one signal to each process, until there is none that does not have it. What stands
+/// can't start another, or wake one.
+fn signal_all(
+    processes: impl Fn() -> io::Result<BTreeSet<i32>>,
+    signal: Signal,
+    until_they_stand: bool,
+) -> io::Result<BTreeSet<i32>> {
     let mut known = BTreeSet::new();
-    for _ in 0..ROUNDS {
-        let there = inside(place)?;
-        let is_done = there.iter().all(|pid| known.contains(pid) && (signal != Signal::STOP || stands(*pid)));
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        let there = processes()?;
+        let is_done = there.iter().all(|pid| known.contains(pid) && (!until_they_stand || stands(*pid)));
         if is_done {
-            return Ok(());
+            return Ok(there);
         }
-        for pid in there.iter().copied() {
-            if let Some(pid) = Pid::from_raw(pid) {
-                // One that is gone is as good as one that stands.
-                let _ = kill_process(pid, signal);
-            }
-        }
+        there.iter().for_each(|pid| signal_one(*pid, signal));
         known = there;
         std::thread::yield_now();
     }
-    Err(io::Error::other("it starts processes faster than they can be stopped"))
+    Err(io::Error::other("its processes did not all stop in time"))
 }
 
-/// The processes in the place's process namespace, without the place itself, which only rests.
-fn inside(place: &Process) -> io::Result<BTreeSet<i32>> {
-    let namespace = |pid: i32| std::fs::metadata(format!("/proc/{pid}/ns/pid")).map(|found| (found.dev(), found.ino()));
-    let own = namespace(place.pid())?;
-    let numbers = std::fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(numbers.filter(|pid| *pid != place.pid() && namespace(*pid).is_ok_and(|found| found == own)).collect())
+fn signal_one(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // One that is gone is as good as one that stands.
+        let _ = kill_process(pid, signal);
+    }
 }
 
 fn stands(pid: i32) -> bool {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_tier::Held;
 use ringfence_types::Io;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 const MOUNTED: &str = "/sys/fs/cgroup";
 /// What processes may take to stand still.
@@ -46,6 +46,9 @@ pub struct Groups {
     bounds: Bounds,
     made: Arc<AtomicU64>,
 }
+
+/// Rounds in which processes of a group are ended that may start no other.
+const ROUNDS: usize = 50;
 
 /// Whether groups can be made here, tried out; the reason where not.
 pub fn probe() -> Result<(), String> {
@@ -105,6 +108,7 @@ impl Groups {
             folders: Vec::new(),
             together: false,
             freezer: Mutex::default(),
+            maker: self.clone(),
         };
         match kind {
             Kind::Apart { memory, processes, time } => {
@@ -154,6 +158,7 @@ pub struct Group {
     together: bool,
     /// Where its processes are made to stand still, once they were.
     freezer: Mutex<Option<PathBuf>>,
+    maker: Groups,
 }
 
 impl Group {
@@ -207,6 +212,12 @@ impl Group {
         pids(&self.memory)
     }
 
+    /// Whether it can make its processes stand still.
+    pub fn has_freezer(&self) -> bool {
+        let is_own = || self.memory.join("cgroup.freeze").exists();
+        if self.together { is_own() } else { Path::new(MOUNTED).join("freezer/cgroup.procs").exists() }
+    }
+
     /// Makes all its processes stand still; returns when they do.
     pub fn freeze(&self) -> io::Result<()> {
         if self.together {
@@ -227,6 +238,39 @@ impl Group {
             }
             all_inside && holds(&folder.join("freezer.state"), "FROZEN")
         })
+    }
+
+    /// A fresh one with the same bounds.
+    pub fn another(&self) -> io::Result<Option<Self>> {
+        self.maker.make()
+    }
+
+    /// Ends every process in it. None can start another meanwhile.
+    pub fn end(&self) {
+        if let Some(folder) = self.folders.iter().find(|folder| folder.join("pids.max").exists()) {
+            let _ = std::fs::write(folder.join("pids.max"), "0");
+        }
+        // One write where the kernel is new enough, which also ends what stands still.
+        if self.together && std::fs::write(self.memory.join("cgroup.kill"), "1").is_ok() {
+            return;
+        }
+        for _ in 0..ROUNDS {
+            let there: Vec<i32> = self.processes();
+            if there.is_empty() {
+                return;
+            }
+            there.into_iter().for_each(|pid| self.end_one(pid));
+            std::thread::yield_now();
+        }
+    }
+
+    /// By a handle: the number may come to mean another process before it is there, and not after.
+    fn end_one(&self, number: i32) {
+        let Some(pid) = Pid::from_raw(number) else { return };
+        let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        if self.processes().contains(&number) {
+            let _ = pidfd_send_signal(&handle, Signal::KILL);
+        }
     }
 
     /// Lets them go on.

@@ -9,46 +9,57 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_worker::Process;
 
+use crate::place::Member;
 use crate::remains;
 
 /// Ends the session when it is dropped.
 #[derive(Debug)]
 pub enum Hold {
-    /// Process 1 of the session's namespaces: the kernel ends all that is in them with it.
-    Place(Process),
+    /// A part in process 1 of the session's namespaces: the kernel ends all that is in them with it.
+    Place(Member),
     /// A process outside of the session's reach waits for this line to be let go.
     Leash(Leash),
 }
 
 impl Hold {
-    /// Ends the session now.
-    pub fn kill(&self) {
+    /// In a place of its own.
+    pub fn in_place(place: Process) -> Self {
+        Self::Place(Member::alone(place))
+    }
+
+    /// Ends the session now; `own`: where others are in the same place, what is its alone.
+    pub fn kill(&self, own: impl FnOnce(&Member)) {
         match self {
-            Self::Place(place) => place.kill(),
+            Self::Place(member) => member.end(own),
             Self::Leash(leash) => leash.let_go(),
+        }
+    }
+
+    /// Its part in a place; `None` where there are no namespaces.
+    pub fn member(&self) -> Option<&Member> {
+        match self {
+            Self::Place(member) => Some(member),
+            Self::Leash(_) => None,
         }
     }
 
     /// Whether it was this handle that ended it.
     pub fn is_killed(&self) -> bool {
         match self {
-            Self::Place(place) => place.is_killed(),
+            Self::Place(member) => member.is_ended(),
             Self::Leash(leash) => leash.gone.load(Ordering::Relaxed),
         }
     }
 
-    /// The place; an error where there are no namespaces.
-    pub fn as_place(&self) -> std::io::Result<&Process> {
-        match self {
-            Self::Place(place) => Ok(place),
-            Self::Leash(_) => Err(std::io::ErrorKind::Unsupported.into()),
-        }
+    /// Its part in a place; an error where there are no namespaces.
+    pub fn as_member(&self) -> std::io::Result<&Member> {
+        self.member().ok_or_else(|| std::io::ErrorKind::Unsupported.into())
     }
 
     /// A handle on the place, where there is one.
     pub fn place(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Place(place) => Some(place.handle()),
+            Self::Place(member) => Some(member.place().handle()),
             Self::Leash(_) => None,
         }
     }

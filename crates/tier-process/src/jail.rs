@@ -132,7 +132,7 @@ impl Jail {
         let mut handle = || handles.next().ok_or_else(|| told(&bytes));
         let hold = match leash {
             Some(leash) => Hold::Leash(leash),
-            None => Hold::Place(process(handle()?)?),
+            None => Hold::in_place(process(handle()?)?),
         };
         let interpreter = process(handle()?)?;
         let line = if self.network { handles.next() } else { None };

@@ -33,6 +33,7 @@ impl Level {
     pub fn new() -> Self {
         let without = Capabilities {
             packages: true,
+            no_exec: true,
             measures_io: true,
             inner_limits: &INNER_LIMITS,
             ..Capabilities::closed(TierName::Process, 3, Strength::Language)
@@ -44,6 +45,7 @@ impl Level {
             mounts_rw: true,
             mounts_cow: true,
             freeze: true,
+            fork: true,
             commands: true,
             mounts_bound: true,
             network: true,

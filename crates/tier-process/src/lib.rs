@@ -13,6 +13,7 @@ mod hold;
 mod interpreter;
 mod jail;
 mod level;
+mod place;
 mod plan;
 mod pool;
 mod probe;
@@ -209,7 +210,7 @@ impl Tier for ProcessTier {
             let changes = ready.changes.take().map(Arc::new);
             let differ = changes.clone().map(|held| changes::differ(grant, held, plan::scratch(grant))).transpose();
             let has = Has {
-                enforcement: probe::enforcement(walls, ready.group.is_some()),
+                enforcement: probe::enforcement(walls, ready.group.is_some(), grant),
                 differ: differ.map_err(cannot_open)?,
                 changes,
             };

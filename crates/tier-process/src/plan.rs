@@ -38,6 +38,10 @@ const FUNCTIONS: usize = 32 << 10;
 /// Files and folders in each.
 const INODES: u64 = 16_384;
 
+/// A session and its branches, whose processes the kernel counts by their user, where each has a group that counts for
+/// itself.
+const SESSIONS_OF_ONE_USER: u64 = 128;
+
 /// The plan of a jail for sessions under this grant. `block` tells jails apart by their users; `grouped`: each session
 /// has a control group.
 pub fn plan(grant: &Grant, interpreter: &Interpreter, block: u32, grouped: bool) -> Plan {
@@ -93,14 +97,16 @@ fn root(grant: &Grant, interpreter: &Interpreter) -> Vec<Node> {
         at: path,
         writable: true,
         device: true,
+        exec: false,
     }));
     let folders = interpreter.folders().into_iter();
     nodes.extend(folders.filter_map(|path| path.to_str().map(str::to_owned)).map(seen));
     nodes.extend(grant.mounts().iter().map(|mount| {
         let (host, at) = (mount.host.clone(), mount.at.to_string());
         match mount.mode {
-            MountMode::Ro => Node::Bind { host, at, writable: false, device: false },
-            MountMode::Rw => Node::Bind { host, at, writable: true, device: false },
+            // Packages may lie there, which hold machine code.
+            MountMode::Ro => Node::Bind { host, at, writable: false, device: false, exec: true },
+            MountMode::Rw => Node::Bind { host, at, writable: true, device: false, exec: grant.may_exec() },
             MountMode::Cow => Node::Cow { host, at },
         }
     }));
@@ -118,7 +124,7 @@ fn system(path: &str) -> Option<Node> {
 }
 
 fn seen(path: String) -> Node {
-    Node::Bind { host: path.clone(), at: path, writable: false, device: false }
+    Node::Bind { host: path.clone(), at: path, writable: false, device: false, exec: true }
 }
 
 /// The files of `/etc` that tell of this machine, in a form that tells nothing.
@@ -200,7 +206,9 @@ fn session(grant: &Grant, grouped: bool) -> SessionPlan {
     ];
     // The kernel counts by user, and sessions with copy-on-write mounts share theirs: their groups count for each.
     if cow.is_empty() || !grouped {
-        amounts.push(("RLIMIT_NPROC".to_owned(), limits.processes.max(1).into()));
+        // Branches of a session share theirs too.
+        let sessions = if grouped { SESSIONS_OF_ONE_USER } else { 1 };
+        amounts.push(("RLIMIT_NPROC".to_owned(), u64::from(limits.processes.max(1)).saturating_mul(sessions)));
     }
     SessionPlan {
         tmp: scratch,
@@ -210,7 +218,7 @@ fn session(grant: &Grant, grouped: bool) -> SessionPlan {
         changes: scratch,
         limits: amounts,
         writable,
-        exec: true,
+        exec: grant.may_exec(),
         network: grant.needs().network.then_some(way_out::PORT),
     }
 }

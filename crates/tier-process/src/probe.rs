@@ -2,6 +2,7 @@
 //!
 //! Answers to: the tier. Must not: take the session's word for its own lock.
 
+use ringfence_policy::Grant;
 use ringfence_tier::{Enforced, Enforcement, EnforcementLine, Probe};
 use ringfence_types::Strength;
 use ringfence_worker::status_field;
@@ -113,11 +114,25 @@ fn locked(pid: i32, walls: Walls) -> Result<(), &'static str> {
     missing().map_or(Ok(()), Err)
 }
 
-/// What holds in every session of this tier; `grouped`: where its processes are in a control group.
-pub fn enforcement(walls: Walls, grouped: bool) -> Enforcement {
-    match walls {
+/// What holds in a session under this grant; `grouped`: where its processes are in a control group.
+pub fn enforcement(walls: Walls, grouped: bool, grant: &Grant) -> Enforcement {
+    let mut enforcement = match walls {
         Walls::Namespaces => with_walls(grouped),
         Walls::None => with_the_lock(grouped),
+    };
+    if !grant.may_exec() {
+        enforcement.lines.push(EnforcementLine { what: "starting programs", level: no_programs(walls) });
+    }
+    enforcement
+}
+
+/// The filter refuses the calls at every level; that nothing of what it writes is taken for machine code is its mounts'.
+fn no_programs(walls: Walls) -> Enforced {
+    match walls {
+        Walls::Namespaces => Enforced::Full,
+        Walls::None => {
+            Enforced::Partial("no program starts, but a file it wrote can be loaded as a library".to_owned())
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Capabilities {
     pub mounts_rw: bool,
     /// Copy-on-write mounts, whose difference [`crate::Cell::differ`] reads.
     pub mounts_cow: bool,
+    /// Keeps programs from starting others, or has no way to start one.
+    pub no_exec: bool,
     /// Filtered network.
     pub network: bool,
     /// Packages that need native code or a CPython environment.
@@ -34,6 +36,8 @@ pub struct Capabilities {
     pub measures_io: bool,
     /// Cells can be made to stand still, by [`crate::Cell::freezer`].
     pub freeze: bool,
+    /// Cells can be forked, by [`crate::Cell::fork`].
+    pub fork: bool,
     /// Mounts are bound by the tier itself, so that the host copies nothing into the cell.
     pub mounts_bound: bool,
     /// What holds where nothing is missing, in words for `doctor`; empty where there is but one way to be ready.
@@ -74,11 +78,13 @@ impl Capabilities {
             mounts_ro: false,
             mounts_rw: false,
             mounts_cow: false,
+            no_exec: false,
             network: false,
             packages: false,
             commands: false,
             measures_io: false,
             freeze: false,
+            fork: false,
             mounts_bound: false,
             at_best: "",
             inner_limits: &[],

@@ -89,6 +89,13 @@ pub trait Cell: Send {
         Box::pin(async { Ok(None) })
     }
 
+    /// Forks the cell between two snippets: so many more cells, each with all of its state, which go on apart from it and
+    /// from each other. Asked of tiers that have [`Capabilities::fork`]. A future that is dropped leaves a cell that is
+    /// not to be used any more.
+    fn fork(&mut self, _count: u32) -> Boxed<'_, Result<Forked, TierFault>> {
+        Box::pin(async { Ok(Forked::Refused("its tier can't fork a session".to_owned())) })
+    }
+
     /// What really holds here, line by line.
     fn enforced(&self) -> &Enforcement;
 
@@ -166,6 +173,23 @@ pub enum Event {
     Restored,
     /// The answer to an operation on files.
     Filed(FileReply),
+}
+
+/// What came of forking a cell.
+pub enum Forked {
+    /// As many as were asked for.
+    Cells(Vec<Box<dyn Cell>>),
+    /// None, and why in one line; the cell goes on.
+    Refused(String),
+}
+
+impl fmt::Debug for Forked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cells(cells) => write!(f, "Cells({})", cells.len()),
+            Self::Refused(why) => write!(f, "Refused({why:?})"),
+        }
+    }
 }
 
 /// Ends one cell. Cloneable; harmless where the cell is gone.

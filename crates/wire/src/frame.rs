@@ -70,6 +70,8 @@ pub enum ToGuest {
     Files(FileOp),
     /// Everything that was sent before a [`FromGuest::Sync`] was handled.
     Synced,
+    /// Fork into so many processes besides this one, between snippets.
+    Fork(u32),
 }
 
 /// What a worker tells the host. Nothing in it is trusted.
@@ -103,6 +105,8 @@ pub enum FromGuest {
     NoValue(String),
     /// The worker is about to start a process that writes for itself: it goes on when the host has handled all before.
     Sync,
+    /// So many processes were forked; the descriptors of the next are wanted where there is one.
+    Branched(u32),
 }
 
 const MIB: usize = 1 << 20;
@@ -119,6 +123,7 @@ pub fn from_guest_cap(kind: u8) -> Option<usize> {
     Some(match kind {
         0 | 2 | 7 | 8 | 10 | 12 => SMALL,
         13 => 0,
+        14 => 4,
         1 | 5 => VALUE,
         3 => SMALL,
         6 => 8 * SMALL,
@@ -138,6 +143,7 @@ pub fn to_guest_cap(kind: u8) -> Option<usize> {
         3 | 6 => 0,
         4 => SNAPSHOT,
         5 => FILE,
+        7 => 4,
         _ => return None,
     })
 }
@@ -169,6 +175,7 @@ impl ToGuest {
             }),
             Self::Files(op) => framed(5, |w| encode_file_op(w, op)),
             Self::Synced => framed(6, |_| ()),
+            Self::Fork(count) => framed(7, |w| w.u32(*count)),
         }
     }
 }
@@ -188,6 +195,7 @@ pub fn to_guest(kind: u8, body: &[u8]) -> Result<ToGuest, DecodeError> {
         4 => return Ok(ToGuest::Restore(decode_engine(r)?, body.get(1..).unwrap_or_default().to_vec())),
         5 => ToGuest::Files(decode_file_op(r)?),
         6 => ToGuest::Synced,
+        7 => ToGuest::Fork(r.u32("a count")?),
         other => return Err(DecodeError::Tag(other, "frame")),
     };
     reader.finish()?;
@@ -226,6 +234,7 @@ impl FromGuest {
             Self::Filed(reply) => framed(11, |w| encode_file_reply(w, reply)),
             Self::NoValue(why) => framed(12, |w| w.text(why)),
             Self::Sync => framed(13, |_| ()),
+            Self::Branched(count) => framed(14, |w| w.u32(*count)),
         }
     }
 }
@@ -254,6 +263,7 @@ pub fn from_guest(kind: u8, body: &[u8], budget: ValueBudget) -> Result<FromGues
         11 => FromGuest::Filed(decode_file_reply(r)?),
         12 => FromGuest::NoValue(r.text("a reason")?),
         13 => FromGuest::Sync,
+        14 => FromGuest::Branched(r.u32("a count")?),
         other => return Err(DecodeError::Tag(other, "frame")),
     };
     reader.finish()?;

@@ -87,6 +87,8 @@ pub enum Node {
         writable: bool,
         /// Whether it is a device, which would be none without leave.
         device: bool,
+        /// Whether what lies in it can be run.
+        exec: bool,
     },
     /// A folder of the host's that sessions write to without changing it.
     Cow {

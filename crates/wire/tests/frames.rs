@@ -84,6 +84,7 @@ fn other_frames_come_back() {
         }),
         FromGuest::Restored,
         FromGuest::Sync,
+        FromGuest::Branched(3),
     ] {
         assert_eq!(reread(&frame), Ok(frame));
     }
@@ -91,6 +92,7 @@ fn other_frames_come_back() {
     assert_eq!(to_guest(3, &ToGuest::Snapshot.encode()[HEADER..]), Ok(ToGuest::Snapshot));
     assert_eq!(ToGuest::Synced.encode(), [0, 0, 0, 0, 6]);
     assert_eq!(to_guest(6, &[]), Ok(ToGuest::Synced));
+    assert_eq!(to_guest(7, &ToGuest::Fork(2).encode()[HEADER..]), Ok(ToGuest::Fork(2)));
     assert_eq!((to_guest_cap(6), from_guest_cap(13)), (Some(0), Some(0)));
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Answers to: the cells of the tiers. Must not: act on an event, or read a frame before its header was found good.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
 use ringfence_tier::{Event, TierFault, Turn};
 use ringfence_types::{TierName, ValueBudget};
 use ringfence_wire::{DecodeError, FromGuest, HEADER, Header, Setup, ToGuest, VERSION, from_guest, from_guest_cap};
 
+use crate::lend;
 use crate::link::{Gone, Link};
 
 /// The frames of one worker.
@@ -25,6 +28,8 @@ pub enum Taken {
     Event(Event),
     /// The worker waits until everything before this was seen; [`Frames::synced`] lets it go on.
     Sync,
+    /// It was forked so often.
+    Branched(u32),
 }
 
 impl Frames {
@@ -33,6 +38,27 @@ impl Frames {
         let mut link = Link::new(socket);
         link.push(&ToGuest::Setup(setup.clone()).encode());
         Self { tier, link, greeted: false }
+    }
+
+    /// The frames of a process that was forked from a worker of this tier, that has said so and waits for leave.
+    pub fn of_branch(tier: TierName, socket: UnixStream) -> Self {
+        Self { tier, link: Link::new(socket), greeted: true }
+    }
+
+    /// Lets a branch begin.
+    pub fn let_begin(&mut self) {
+        self.synced();
+        self.link.send();
+    }
+
+    /// Asks the worker to fork; it asks back for the descriptors of each process.
+    pub fn ask_to_fork(&mut self, count: u32) {
+        self.link.push(&ToGuest::Fork(count).encode());
+    }
+
+    /// Gives the worker descriptors, which it waits for.
+    pub fn lend(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        lend::lend(self.link.socket(), descriptors)
     }
 
     /// Gives the worker a turn; it goes out while something is waited for.
@@ -96,6 +122,7 @@ impl Frames {
         Ok(Some(Taken::Event(match frame {
             FromGuest::Ready(_) => return Err(self.broke("it said twice that it is ready")),
             FromGuest::Sync => return Ok(Some(Taken::Sync)),
+            FromGuest::Branched(count) => return Ok(Some(Taken::Branched(count))),
             FromGuest::Call(call) => Event::Call(call),
             FromGuest::Await(ids) => Event::Await(ids),
             FromGuest::Print(stream, bytes) => Event::Print(stream, bytes),

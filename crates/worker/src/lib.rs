@@ -7,6 +7,7 @@
 mod control;
 mod executable;
 mod frames;
+mod lend;
 mod line;
 mod link;
 mod process;
@@ -15,6 +16,7 @@ mod sys;
 pub use control::{Control, Message};
 pub use executable::Executable;
 pub use frames::{Frames, Taken};
+pub use lend::{Greeting, greeting, tell_senders};
 pub use line::{Line, Refill, Want};
 pub use link::{Gone, Link, readable};
 pub use process::{Footprint, Process, disk_bytes, status_field};

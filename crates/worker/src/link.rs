@@ -64,6 +64,11 @@ impl Link {
         self.outgoing.extend_from_slice(bytes);
     }
 
+    /// The socket. Nothing may be sent by it while something is in line.
+    pub(crate) fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
     /// What was read and not taken yet.
     pub fn incoming(&self) -> &[u8] {
         &self.incoming
@@ -90,7 +95,7 @@ impl Link {
     }
 
     /// Sends what can be sent without waiting.
-    fn send(&mut self) {
+    pub(crate) fn send(&mut self) {
         while let Some(rest) = self.outgoing.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match (&self.socket).write(rest) {
                 Ok(count) => self.sent += count,

@@ -52,7 +52,7 @@ fn every_event_is_read_back_shown_and_exported() {
     assert_eq!(read[1..read.len() - 1], events());
     let key: PublicKey = key_text().parse().expect("key");
     let report = verify_against(text.as_bytes(), Against { key: Some(key), head: sink.head() }).expect("read");
-    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Intact, "intact: 32 records, closed"));
+    assert_eq!((report.verdict(), report.to_string().as_str()), (Verdict::Intact, "intact: 33 records, closed"));
     for record in &records {
         check_ocsf(&to_ocsf(record, "host-1"), record);
     }

@@ -148,6 +148,7 @@ pub fn events() -> Vec<Event> {
         Event::SnapshotTaken(snapshot.clone()),
         Event::SnapshotRestored(snapshot),
         Event::Killed(Killed { by: "kill".to_owned(), reason: reason.clone() }),
+        Event::SessionForked(SessionForked { from: SessionId::from_random([7; 16]), runs: 2 }),
         Event::SessionFrozen(Killed { by: "freeze".to_owned(), reason: reason.clone() }),
         Event::SessionThawed(Killed { by: "thaw".to_owned(), reason: None }),
         Event::HoldSet(hold.clone()),

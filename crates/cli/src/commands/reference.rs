@@ -11,7 +11,8 @@ use serde_json::{Map, Value as Json};
 
 /// What a tier must have to keep a key, by the beginning of the key. What is not here every tier keeps, or the host
 /// does for all of them.
-const NEEDS: [(&str, Needs); 11] = [
+const NEEDS: [(&str, Needs); 12] = [
+    ("isolation.exec", Needs { no_exec: true, ..NOTHING }),
     ("python.packages", Needs { packages: true, ..NOTHING }),
     ("python.venv", Needs { venv: true, ..NOTHING }),
     ("filesystem.workspace", Needs { workspace: true, ..NOTHING }),
@@ -30,6 +31,7 @@ const NOTHING: Needs = Needs {
     mounts_ro: false,
     mounts_rw: false,
     mounts_cow: false,
+    no_exec: false,
     network: false,
     secrets: false,
     packages: false,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ringfence_analysis::input_name;
+use ringfence_session::MOST_BRANCHES;
 use ringfence_types::json::from_json;
 use ringfence_types::{Command, FunctionSpec, GuestPath, Source, Stdin, Value};
 use serde::Deserialize;
@@ -16,9 +17,6 @@ use serde_json::Value as Json;
 
 use super::fault::Fault;
 use super::frames::{FrameFault, Object};
-
-/// The most sessions that one fork makes.
-const MOST_FORKS: usize = 100;
 
 /// A frame from the client.
 pub(super) enum Frame {
@@ -253,8 +251,9 @@ struct Fork {
 impl Fork {
     fn task(self) -> Result<Method, Fault> {
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        if !(1..=MOST_FORKS).contains(&count) {
-            return Err(Fault::request(format!("`count` is {}; a fork makes 1 to {MOST_FORKS} sessions", self.count)));
+        if !(1..=MOST_BRANCHES).contains(&count) {
+            let why = format!("`count` is {}; a fork makes 1 to {MOST_BRANCHES} sessions", self.count);
+            return Err(Fault::request(why));
         }
         Ok(Method::Task(self.session, Task::Fork(count)))
     }

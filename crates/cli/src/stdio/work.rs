@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use ringfence_api::OutcomeView;
 use ringfence_audit::sha256_hex;
 use ringfence_session::changes::Destination;
-use ringfence_session::{Handle, Session, SessionError};
+use ringfence_session::{Branch, Handle, Request, Session, SessionError};
 use ringfence_types::{Command, Source};
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -162,10 +162,18 @@ impl Worker {
 
     /// Copies of the session as it is now, each on its own from then on. All of them, or none.
     async fn fork(&mut self, count: usize) -> Result<Vec<String>, Fault> {
-        let snapshot = self.session.snapshot().await?;
+        let link = || Link::new(Arc::clone(&self.connection.questions), self.connection.outbox.clone());
+        let links: Vec<Arc<Link>> = std::iter::repeat_with(link).take(count).collect();
+        let branch = |link| {
+            let Request { functions, approve, .. } = self.plan.request(link)?;
+            Ok(Branch { functions, approve })
+        };
+        let branches = links.iter().map(branch).collect::<Result<Vec<_>, Fault>>()?;
         let mut copies = Vec::new();
-        for _ in 0..count {
-            copies.push(Self::begin(&self.connection, &self.plan, Some(&snapshot)).await?);
+        for (session, link) in self.session.fork_into(branches).await?.into_iter().zip(links) {
+            link.belongs_to(session.id().as_str());
+            let (connection, plan) = (Arc::clone(&self.connection), Arc::clone(&self.plan));
+            copies.push(Self { connection, plan, link, session, runs: Arc::default() });
         }
         let names = copies.iter().map(|copy| copy.link.session().to_owned()).collect();
         copies.into_iter().for_each(Self::start);

@@ -6,6 +6,7 @@
 /// The files of the package: name below its parent folder, and text.
 pub const FILES: &[(&str, &str)] = &[
     ("ringfence_guest/__init__.py", include_str!("ringfence_guest/__init__.py")),
+    ("ringfence_guest/branches.py", include_str!("ringfence_guest/branches.py")),
     ("ringfence_guest/display.py", include_str!("ringfence_guest/display.py")),
     ("ringfence_guest/failure.py", include_str!("ringfence_guest/failure.py")),
     ("ringfence_guest/files.py", include_str!("ringfence_guest/files.py")),

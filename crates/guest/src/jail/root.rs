@@ -65,10 +65,11 @@ impl Root {
                 let link = self.parent(at)?;
                 std::os::unix::fs::symlink(to, link).step(|| format!("`{at}` can't be linked"))
             }
-            Node::Bind { at, writable, device, .. } => {
+            Node::Bind { at, writable, device, exec, .. } => {
                 let attributes = if *writable { NO_SET_UID } else { NO_SET_UID | READ_ONLY };
-                let kind = if *device { NO_EXEC } else { NO_DEVICES };
-                self.mount(at, copy, attributes | kind)
+                let devices = if *device { 0 } else { NO_DEVICES };
+                let programs = if *exec { 0 } else { NO_EXEC };
+                self.mount(at, copy, attributes | devices | programs)
             }
             Node::Cow { at, .. } => self.mount(at, copy, NO_SET_UID | NO_DEVICES | READ_ONLY),
         }

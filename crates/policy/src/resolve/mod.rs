@@ -141,6 +141,7 @@ fn isolation_of(file: &At<IsolationFile>, isolation: &mut Isolation, faults: &mu
         let known = Strength::ALL.map(|strength| (strength.as_str(), strength));
         isolation.floor = faults.choice("isolation.floor", floor, &known).unwrap_or(isolation.floor);
     }
+    isolation.exec = file.get().exec.as_ref().is_none_or(|flag| *flag.get());
     let Some(tiers) = &file.get().tiers else { return };
     let known = TierName::ALL.map(|tier| (tier.as_str(), tier));
     let mut named = Vec::new();

@@ -14,7 +14,13 @@ import os
 import posix
 import sys
 
-_NEEDLESS = ("threading", "logging", "concurrent.futures.thread", "ringfence_guest.processes")
+_NEEDLESS = (
+    "threading",
+    "logging",
+    "concurrent.futures.thread",
+    "ringfence_guest.processes",
+    "ringfence_guest.branches",
+)
 
 
 class Kept:

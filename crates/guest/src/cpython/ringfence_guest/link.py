@@ -73,6 +73,13 @@ class Link:
         del self._push
         self._frames_since_sync = False
 
+    def begin_anew(self, fd: int) -> None:
+        """In a branch: nothing that was under way is."""
+        self._incoming.clear()
+        self._inbox.clear()
+        self._frames_since_sync = False
+        self.begin(fd)
+
     def _fresh_locks(self) -> None:
         self._sending = _RLock()
         self._change = _RLock()

@@ -13,7 +13,7 @@ import struct
 import sys
 import types
 
-from . import display, failure, files, functions, link, output, processes, runner, values, wire
+from . import branches, display, failure, files, functions, link, output, processes, runner, values, wire
 from .wire import Broken, Reader
 
 __builtins__ = dict(vars(builtins))
@@ -105,6 +105,8 @@ class _Prepared:
         streams.prepare()
         self.display.install()
         self.processes.install()
+        self.branches = branches.Branches(there, self.runner, reseed)
+        self.branches.install()
         sys.modules["__main__"] = main
         sys.argv = ["main.py"]
         self.declarations = b""
@@ -140,14 +142,17 @@ class _Prepared:
         except ValueError:
             raise Broken from None
 
-    def feed_next(self) -> None:
-        """Runs the next snippet."""
+    def serve_next(self) -> None:
+        """Runs the next snippet, or makes branches."""
         try:
             kind, body = self.link.next_frame()
         except Broken:
             raise
         except (Exception, KeyboardInterrupt):
             return  # what a signal handler of the program's raises between two snippets
+        if kind == wire.FORK:
+            self.branches.make(body)
+            return
         if kind != wire.FEED:
             raise Broken
         try:
@@ -167,7 +172,7 @@ class _Prepared:
         with self.link.unheard():
             self.link.take_in(wire.frame(wire.SETUP, setup) + wire.frame(wire.FEED, code))
             self.set_up()
-            self.feed_next()
+            self.serve_next()
         self.runner.forget()
 
 
@@ -245,7 +250,7 @@ def _serve(fd: int, is_ahead: bool) -> None:
     prepared.link.send(wire.frame(wire.READY, wire.u32(wire.VERSION)))
     prepared.set_up()
     while True:
-        prepared.feed_next()
+        prepared.serve_next()
 
 
 def _declarations(body: bytes) -> bytes:
