@@ -170,3 +170,20 @@ async fn ends_of_other_programs_are_told() {
     )
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_goes_on_however_many_policies_come_after_it() {
+    let engine = engine();
+    let mut first = session(&engine, "local");
+    assert_eq!(told(&first.run("x = 41").await.expect("recorded")), "completed None");
+    let mut others = Vec::new();
+    // More than there are jails kept without need.
+    for files in 0..9 {
+        let policy = POLICY.replace("open_files = 64", &format!("open_files = {}", 65 + files));
+        let mut other =
+            engine.session_with(Policy::parse(&policy, "test").expect("a good policy")).open().expect("granted");
+        assert_eq!(told(&other.run("1").await.expect("recorded")), "completed Int(1)");
+        others.push(other);
+    }
+    assert_eq!(told(&first.run("x + 1").await.expect("recorded")), "completed Int(42)");
+}

@@ -22,6 +22,7 @@ use crate::errand::{Door, Metered, Underway};
 use crate::group::Group;
 use crate::hold::Hold;
 use crate::jail::Ready;
+use crate::pool::AtWork;
 use crate::{disk, freeze, way_out};
 
 const TIER: TierName = TierName::Process;
@@ -141,6 +142,7 @@ pub struct Has {
     pub enforcement: Enforcement,
     pub differ: Option<Differ>,
     pub changes: Option<Arc<OwnedFd>>,
+    pub at_work: AtWork,
 }
 
 #[derive(Debug)]
@@ -159,13 +161,15 @@ pub struct ProcessCell {
     line: Option<OwnedFd>,
     /// The next session is forked when this one is gone; `None` where it was not taken from the line.
     _refill: Option<Refill>,
+    /// Its jail goes on as long as it does.
+    at_work: AtWork,
 }
 
 impl ProcessCell {
     /// Takes a session that is ready.
     pub fn open(ready: Ready, refill: Refill, setup: &Setup, has: Has) -> Self {
         let Ready { socket, outputs: [out, err], hold, interpreter, group, line, changes: _, door } = ready;
-        let Has { enforcement, differ, changes } = has;
+        let Has { enforcement, differ, changes, at_work } = has;
         let commands = Mutex::default();
         let (read, written) = <(AtomicU64, AtomicU64)>::default();
         let inside = Inside { hold, interpreter, door, group, memory: setup.memory, read, written, commands };
@@ -180,6 +184,7 @@ impl ProcessCell {
             changes,
             line,
             _refill: Some(refill),
+            at_work,
         }
     }
 

@@ -240,9 +240,11 @@ impl Group {
         })
     }
 
-    /// A fresh one with the same bounds.
+    /// A fresh one with the same bounds, into which processes are put.
     pub fn another(&self) -> io::Result<Option<Self>> {
-        self.maker.make()
+        let mut group = self.maker.make()?;
+        group.iter_mut().for_each(|group| group.doors.clear());
+        Ok(group)
     }
 
     /// Ends every process in it. None can start another meanwhile.

@@ -35,7 +35,7 @@ pub use interpreter::{Interpreter, NoInterpreter};
 
 use crate::cell::{Has, ProcessCell};
 use crate::level::{Level, Walls};
-use crate::pool::Pools;
+use crate::pool::{Pools, Taken};
 
 /// How the tier gets its interpreters and sessions.
 #[derive(Debug, Clone)]
@@ -116,12 +116,12 @@ impl ProcessTier {
     async fn try_with(&self, grant: &Grant, interpreter: &Interpreter) -> Probe {
         let fault = match self.pools.take(grant, interpreter, Walls::Namespaces).await {
             // The session lives until it was looked at.
-            Ok((ready, _refill)) => return self.judged(Walls::Namespaces, probe::judge(&ready)),
+            Ok(Taken { session: ready, .. }) => return self.judged(Walls::Namespaces, probe::judge(&ready)),
             Err(fault) => fault,
         };
         let Some(why) = fault.walls() else { return probe::failed(&fault) };
         match self.pools.take(grant, interpreter, Walls::None).await {
-            Ok((ready, _refill)) => self.judged(Walls::None, probe::judge_lock(&ready, why)),
+            Ok(Taken { session: ready, .. }) => self.judged(Walls::None, probe::judge_lock(&ready, why)),
             Err(fault) => probe::failed_both(why, &fault),
         }
     }
@@ -200,7 +200,8 @@ impl Tier for ProcessTier {
             if let (Walls::None, Some(what)) = (walls, needs_walls(grant.needs())) {
                 return Err(cannot_open(format!("{what} needs namespaces, which can't be made here")));
             }
-            let (mut ready, refill) = self.pools.take(grant, &interpreter, walls).await.map_err(cannot_open)?;
+            let taken = self.pools.take(grant, &interpreter, walls).await.map_err(cannot_open)?;
+            let Taken { session: mut ready, refill, at_work } = taken;
             let setup = Setup {
                 version: ringfence_wire::VERSION,
                 memory: grant.limits().memory.bytes(),
@@ -213,6 +214,7 @@ impl Tier for ProcessTier {
                 enforcement: probe::enforcement(walls, ready.group.is_some(), grant),
                 differ: differ.map_err(cannot_open)?,
                 changes,
+                at_work,
             };
             Ok(Box::new(ProcessCell::open(ready, refill, &setup, has)) as Box<dyn Cell>)
         })

@@ -19,7 +19,7 @@ use crate::jail::{Jail, NoJail, Ready};
 use crate::level::Walls;
 use crate::plan::{lock_only_plan, plan};
 
-/// Jails kept at once; the one that was not used for the longest time ends first.
+/// Jails kept at once; of those without a session at work, the one that was not used for the longest time ends first.
 const MOST: usize = 8;
 /// A jail that nobody used for so long ends when another is asked for.
 const UNUSED: Duration = Duration::from_secs(300);
@@ -51,16 +51,11 @@ impl Pools {
     }
 
     /// A fresh session under this grant: at once where one is ready.
-    pub async fn take(
-        &self,
-        grant: &Grant,
-        interpreter: &Interpreter,
-        walls: Walls,
-    ) -> Result<(Ready, Refill), NoJail> {
+    pub async fn take(&self, grant: &Grant, interpreter: &Interpreter, walls: Walls) -> Result<Taken, NoJail> {
         let (tenant, packages) = (grant.tenant().clone(), grant.packages().to_vec());
         let key: Key = (tenant, grant.policy_hash(), packages, interpreter.executable.clone(), walls);
-        let shelf = self.shelf(&key, grant, interpreter)?;
-        let taken = shelf.take().await;
+        let (shelf, at_work) = self.shelf(&key, grant, interpreter)?;
+        let taken = shelf.take(at_work).await;
         if taken.is_err() {
             // What was wrong may be mended by the next time.
             self.shelves().remove(&key);
@@ -68,18 +63,25 @@ impl Pools {
         taken
     }
 
-    fn shelf(&self, key: &Key, grant: &Grant, interpreter: &Interpreter) -> Result<Arc<Shelf>, NoJail> {
+    /// The jail, which from here on is at work.
+    fn shelf(&self, key: &Key, grant: &Grant, interpreter: &Interpreter) -> Result<(Arc<Shelf>, AtWork), NoJail> {
         let mut ended = Vec::new();
         let mut shelves = self.shelves();
-        let unused: Vec<Key> =
-            shelves.iter().filter(|(_, shelf)| shelf.unused() > UNUSED).map(|(key, _)| key.clone()).collect();
+        // One whose sessions are at work stays: they would end with it.
+        let idle = shelves.iter().filter(|(_, shelf)| shelf.is_idle());
+        let mut idle: Vec<(Key, Duration)> = idle.map(|(key, shelf)| (key.clone(), shelf.unused())).collect();
+        idle.sort_by_key(|(_, unused)| *unused);
+        let unused: Vec<Key> = idle
+            .extract_if(.., |(_, unused)| *unused > UNUSED)
+            .map(|(key, _)| key)
+            .filter(|found| found != key)
+            .collect();
         ended.extend(unused.iter().filter_map(|key| shelves.remove(key)));
         if let Some(shelf) = shelves.get(key) {
-            return Ok(Arc::clone(shelf));
+            return Ok((Arc::clone(shelf), shelf.at_work.clone()));
         }
         if shelves.len() >= MOST {
-            let oldest = shelves.iter().max_by_key(|(_, shelf)| shelf.unused()).map(|(key, _)| key.clone());
-            ended.extend(oldest.and_then(|key| shelves.remove(&key)));
+            ended.extend(idle.pop().and_then(|(key, _)| shelves.remove(&key)));
         }
         let limits = grant.limits();
         let bounds = Bounds { memory: limits.memory.bytes(), processes: limits.processes.max(1) };
@@ -90,11 +92,11 @@ impl Pools {
             Walls::None => lock_only_plan(grant, interpreter, block, groups.are_there()),
         };
         let shelf = Arc::new(Shelf::start(self.executable.clone(), plan, groups, self.warm)?);
+        let at_work = shelf.at_work.clone();
         shelves.insert(key.clone(), Arc::clone(&shelf));
         drop(shelves);
-        // Their sessions that are at work go on; ending the jail waits for nothing but its thread.
         drop(ended);
-        Ok(shelf)
+        Ok((shelf, at_work))
     }
 }
 
@@ -103,6 +105,19 @@ impl Pools {
 struct Shelf {
     line: Line<Ready, NoJail>,
     used: Mutex<Instant>,
+    at_work: AtWork,
+}
+
+/// What a session at work keeps: its jail goes on as long as anybody has one.
+#[derive(Debug, Clone, Default)]
+pub struct AtWork(Arc<()>);
+
+/// A session that was taken.
+#[derive(Debug)]
+pub struct Taken {
+    pub session: Ready,
+    pub refill: Refill,
+    pub at_work: AtWork,
 }
 
 impl Shelf {
@@ -117,17 +132,21 @@ impl Shelf {
             jail = Some(current);
             Ok(session)
         })?;
-        Ok(Self { line, used: Mutex::new(Instant::now()) })
+        Ok(Self { line, used: Mutex::new(Instant::now()), at_work: AtWork::default() })
+    }
+
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.at_work.0) == 1
     }
 
     fn unused(&self) -> Duration {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    async fn take(&self) -> Result<(Ready, Refill), NoJail> {
+    async fn take(&self, at_work: AtWork) -> Result<Taken, NoJail> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let gone = || Err(NoJail("the thread that forks sessions is gone".to_owned()));
-        let taken = self.line.take().await.unwrap_or_else(gone)?;
-        Ok((taken, self.line.refill()))
+        let session = self.line.take().await.unwrap_or_else(gone)?;
+        Ok(Taken { session, refill: self.line.refill(), at_work })
     }
 }

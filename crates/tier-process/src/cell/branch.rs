@@ -174,6 +174,7 @@ impl ProcessCell {
             changes: self.changes.clone(),
             line: None,
             _refill: None,
+            at_work: self.at_work.clone(),
         }
     }
 }
