@@ -318,6 +318,34 @@ def test_a_frozen_session_waits_and_thresholds_are_told(tmp_path: Path) -> None:
     assert crossed == [("warn", "memory", 1)]
 
 
+def test_a_thread_hears_that_its_snippet_is_over() -> None:
+    answered = threading.Event()
+
+    def slow(a: int) -> int:
+        answered.wait(30)
+        return a
+
+    code = """
+import threading
+out, asked = [], threading.Event()
+def call():
+    asked.set()
+    try:
+        out.append(slow(7))
+    except RuntimeError as error:
+        out.append(str(error))
+thread = threading.Thread(target=call, daemon=True)
+thread.start()
+asked.wait()
+"""
+    policy = {"version": 1, "functions": {"slow": {}}}
+    with Sandbox(policy=policy, exports=[slow], tier="process") as box:
+        box.run(code + "import time\ntime.sleep(0.2)", check=True)
+        answered.set()
+        result = box.run("thread.join(30); out", check=True)
+        assert result.value == ["the snippet in which the host function was called is over"]
+
+
 def test_commands_await_too() -> None:
     async def work() -> tuple[Any, ...]:
         async with AsyncSandbox(policy=COMMANDS) as box:

@@ -341,6 +341,39 @@ async fn forks_in_a_row_have_a_bound_that_is_told() {
     assert_eq!(run(&mut last, "depth").await, "completed Int(0)");
 }
 
+/// A program that keeps the session's socket under another number has one that nobody listens to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_can_not_speak_for_the_session_that_it_came_from() {
+    let engine = engine();
+    let (mut origin, mut branches) = forked(&engine, "import os\nkept = os.dup(3)\nasked = 0", 1).await;
+    let speak = "import threading, time\ndef speak():\n    try:\n        os.write(kept, b'\\xff' * 64)\n    except OSError as e:\n        \
+                 global asked\n        asked = e.errno\nspeak()\nasked";
+    assert_eq!(run(&mut branches[0], speak).await, format!("completed Int({})", 32));
+    assert_eq!(run(&mut origin, "asked").await, "completed Int(0)");
+    assert_eq!(run(&mut origin, "os.write(kept, b'x')").await, "raised BrokenPipeError");
+}
+
+/// Until a branch is in its own group it would count for the session; and what it takes of memory is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_the_session_bound_no_number_of_branches_but_its_memory_does() {
+    let engine = engine();
+    let open = |limits: &str| engine.session(policy("process", limits, "")).expect("granted");
+    let mut few = open("wall = \"20s\"\nmemory = \"256MiB\"\nprocesses = 4\n");
+    assert_eq!(run(&mut few, "x = 1").await, "completed None");
+    if !support::has_groups() {
+        // There they are counted together, and no memory is.
+        let why = refused(few.fork(12).await);
+        assert!(why.contains("`limits.processes` may be too low"), "{why}");
+        return;
+    }
+    let mut branches = few.fork(12).await.expect("forked");
+    assert_eq!(run(branches.last_mut().expect("twelve"), "x").await, "completed Int(1)");
+    let mut small = open("wall = \"20s\"\nmemory = \"16MiB\"\nprocesses = 4\n");
+    assert_eq!(run(&mut small, "x = 1").await, "completed None");
+    let why = refused(small.fork(100).await);
+    assert!(why.contains("it ran out of memory while it forked"), "{why}");
+}
+
 /// No boundary of a jail stands between branches; but none can signal or look into another that was forked beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_branch_reaches_no_other_process() {
@@ -352,6 +385,12 @@ async fn a_branch_reaches_no_other_process() {
     let Ok(Some(Value::Int(others))) = branches[1].run("os.getpid()").await.map(|outcome| outcome.value) else {
         panic!("a number")
     };
+    let limits = format!(
+        "import resource\ntold = []\nfor pid in ({origins}, {others}):\n    for way in (lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (0, 0)),\n                lambda: os.sched_setaffinity(pid, {{0}}),\n                lambda: os.setpriority(os.PRIO_PROCESS, pid, 19), lambda: os.setpriority(os.PRIO_USER, 0, 19)):\n        \
+         try:\n            way()\n            told.append('reached')\n        except PermissionError:\n            told.append('no')\n\
+         os.nice(1), os.sched_setaffinity(0, os.sched_getaffinity(0)), resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\ntold"
+    );
+    assert_eq!(run(&mut branches[0], &limits).await, format!("completed List([{}])", ["Str(\"no\")"; 8].join(", ")));
     let reach = format!(
         "told = []\nfor pid in ({origins}, {others}):\n    for way in (lambda: os.kill(pid, 0), lambda: open(f'/proc/{{pid}}/mem', 'rb'),\n                lambda: os.readlink(f'/proc/{{pid}}/fd/3')):\n        \
          try:\n            way()\n            told.append('reached')\n        except (PermissionError, FileNotFoundError):\n            told.append('no')\ntold"

@@ -61,6 +61,12 @@ impl Frames {
         lend::lend(self.link.socket(), descriptors)
     }
 
+    /// Goes on by another socket, whose other end the worker was lent. What it said by the one before, and was not taken, is
+    /// dropped.
+    pub fn move_to(&mut self, socket: UnixStream) {
+        self.link = Link::new(socket);
+    }
+
     /// Gives the worker a turn; it goes out while something is waited for.
     pub fn give(&mut self, turn: Turn) {
         let frame = match turn {

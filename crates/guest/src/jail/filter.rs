@@ -334,6 +334,7 @@ fn build(exec: bool, around: Around) -> Result<Filters, BackendError> {
     let list = SeccompFilter::new(allowed, errno(libc::EPERM), SeccompAction::Allow, arch()?)?.try_into()?;
 
     let mut taken: Rules = SETTING_UP.iter().map(|call| (*call, Vec::new())).collect();
+    taken.extend(of_processes()?);
     if !exec {
         taken.extend(EXEC.iter().map(|call| (*call, Vec::new())));
     }
@@ -361,11 +362,17 @@ fn pairs(around: Around) -> Result<Vec<SeccompRule>, BackendError> {
 fn among_others(own_user: bool) -> Result<Rules, BackendError> {
     let owners: &[&[i64]] = if own_user { &[] } else { &[OF_OWNERS, OLDER_OF_OWNERS] };
     let refused = BY_NAME.iter().chain(owners.iter().copied().flatten());
-    let mut rules: Rules = refused.map(|call| (*call, Vec::new())).collect();
+    Ok(refused.map(|call| (*call, Vec::new())).collect())
+}
+
+/// What another process of the same user is refused: its limits, its priority and its processors, which Landlock does
+/// not hold. 0 is the process itself, and its kind of number.
+fn of_processes() -> Result<Rules, BackendError> {
+    let mut rules = Rules::new();
     for (call, argument) in OF_PROCESSES {
-        // 0 is the process itself.
         rules.insert(*call, vec![none_of(*argument, &[0])?]);
     }
+    rules.entry(libc::SYS_setpriority).or_default().push(none_of(0, &[0])?);
     Ok(rules)
 }
 

@@ -145,3 +145,16 @@ fn await_works_at_the_top() {
         guest.check(code, want);
     }
 }
+
+#[test]
+fn a_warning_shows_the_line_of_its_own_snippet() {
+    let mut guest = Guest::new();
+    guest.check("first = 'of the snippet before'", "None");
+    let ran = guest.run("1 is 1");
+    assert!(ran.err.contains("SyntaxWarning") && ran.err.contains("\n  1 is 1"), "{}", ran.err);
+    // What can't be compiled leaves the lines of those before.
+    guest.check("def f():\n    return 1 / 0", "None");
+    guest.run("1 +");
+    let ran = guest.run("import traceback\ntry: f()\nexcept ZeroDivisionError: traceback.print_exc()");
+    assert!(ran.err.contains("ZeroDivisionError"), "{}", ran.err);
+}

@@ -59,23 +59,58 @@ impl ProcessCell {
             return Err(NoBranch::Refused("forking a session needs namespaces, which can't be made here".to_owned()));
         }
         self.frames.ask_to_fork(count);
-        let mut forked: Vec<Ends> = Vec::new();
+        let mut ready: Vec<Self> = Vec::new();
+        let mut lent: Option<Ends> = None;
         loop {
-            let (made, asked) = (self.answer().await?, u32::try_from(forked.len()).unwrap_or(u32::MAX));
-            if made != asked || made > count {
+            let made = self.answer().await?;
+            // Put where it is bounded at once: until then it counts for the session.
+            if let Some(ends) = lent.take() {
+                match self.received(ends).await {
+                    Ok(cell) => ready.push(cell),
+                    Err(NoBranch::Refused(why)) => return Err(self.give_up(made == count, why).await),
+                    Err(fault) => return Err(fault),
+                }
+            }
+            if u32::try_from(ready.len()).is_ok_and(|asked| made != asked || made > count) {
                 return Err(self.frames.broke("it forked another number than it was asked to").into());
             }
             if made == count {
                 break;
             }
-            forked.push(self.lend().await?);
+            lent = Some(self.lend().await?);
         }
-        let mut ready = Vec::new();
-        for ends in forked {
-            ready.push(self.received(ends).await?);
-        }
+        self.part()?;
         ready.iter_mut().for_each(|cell: &mut Self| cell.frames.let_begin());
         Ok(ready.into_iter().map(|cell| Box::new(cell) as Box<dyn Cell>).collect())
+    }
+
+    /// One did not begin: the session, which waits for what comes next, hears that there will be no more.
+    async fn give_up(&mut self, was_last: bool, why: String) -> NoBranch {
+        if self.inside.ran_out_of_memory() {
+            return self.end_while_forking().into();
+        }
+        let told = if was_last {
+            self.part()
+        } else {
+            match self.frames.lend(&[]) {
+                Ok(()) => self.answer().await.map(drop),
+                Err(error) => Err(error.into()),
+            }
+        };
+        match told {
+            Ok(()) | Err(NoBranch::Refused(_)) => NoBranch::Refused(why),
+            Err(fault) => fault,
+        }
+    }
+
+    /// Goes on by a socket that no branch has, before any of them begins.
+    fn part(&mut self) -> Result<(), NoBranch> {
+        let unsent = |error: io::Error| TierFault::Open { tier: TIER, why: format!("its next socket: {error}") };
+        let (ours, theirs) = UnixStream::pair().map_err(unsent)?;
+        ours.set_nonblocking(true).map_err(unsent)?;
+        self.frames.lend(&[theirs.as_fd()]).map_err(unsent)?;
+        self.frames.move_to(ours);
+        Ok(())
     }
 
     /// How many processes it says that it has forked.
@@ -88,10 +123,20 @@ impl ProcessCell {
                 None => {}
             }
             if self.frames.more().await.is_err() {
-                let is_killed = self.inside.hold.is_killed();
-                let fault = if is_killed { TierFault::Killed { tier: TIER } } else { TierFault::Died { tier: TIER } };
-                return Err(fault.into());
+                return Err(self.end_while_forking().into());
             }
+        }
+    }
+
+    fn end_while_forking(&self) -> TierFault {
+        if self.inside.hold.is_killed() {
+            TierFault::Killed { tier: TIER }
+        } else if self.inside.ran_out_of_memory() {
+            let why = "it ran out of memory while it forked; each branch takes some MiB of the session's \
+                       `limits.memory`: raise it, or ask for fewer";
+            TierFault::Open { tier: TIER, why: why.to_owned() }
+        } else {
+            TierFault::Died { tier: TIER }
         }
     }
 

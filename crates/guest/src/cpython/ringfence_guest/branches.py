@@ -93,6 +93,7 @@ class Branches:
             finally:
                 self._let_go(given)
         there.send(wire.frame(wire.BRANCHED, wire.u32(count)))
+        self._part()
 
     def _hindrance(self) -> str | None:
         threads = len(_list("/proc/self/task"))
@@ -103,8 +104,16 @@ class Branches:
             return "tasks of its event loop are under way, which a fork would lose; await them first"
         return None if _CLONE else f"processors of the kind `{_MACHINE}` are not known to it"
 
+    def _part(self) -> None:
+        """Goes on by a socket that no branch has: a program may have kept the one before under another number. No branch
+        has begun yet."""
+        given = self._take()
+        if len(given) != 1:
+            _end(_NO_FORM)
+        self._link.move_to(given[0])
+
     def _take(self) -> list:
-        """A branch's socket and its two pipes: one byte of the host's, with descriptors."""
+        """A branch's socket and its two pipes, or this session's next socket: one byte of the host's, with descriptors."""
         there = _Socket(fileno=self._link.fd)
         try:
             said, given, _, _ = _recv_fds(there, 1, 3, _CLOEXEC)

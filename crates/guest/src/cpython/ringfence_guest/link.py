@@ -35,6 +35,7 @@ _WHOLE = 8 << 10
 _TICK = 0.5
 
 _readv, _write, _end, _getpid = os.readv, os.write, os._exit, os.getpid
+_dup2, _close = os.dup2, os.close
 _me, _RLock, _new_lock = _thread.get_ident, _thread.RLock, _thread.allocate_lock
 _select, _deque = select.select, collections.deque
 _mask, _BLOCK, _SET = _signal.pthread_sigmask, _signal.SIG_BLOCK, _signal.SIG_SETMASK
@@ -73,6 +74,11 @@ class Link:
         del self._push
         self._frames_since_sync = False
 
+    def move_to(self, fd: int) -> None:
+        """From here on its descriptor is another socket's, which nothing that was forked before has."""
+        _dup2(fd, self.fd, False)
+        _close(fd)
+
     def begin_anew(self, fd: int) -> None:
         """In a branch: nothing that was under way is."""
         self._incoming.clear()
@@ -86,6 +92,8 @@ class Link:
         self._sleepers: list = []
         self._reader = None
         self._arrived: dict = {}
+        self._awaited: set = set()
+        self._over: set = set()
         self._wanted: dict = {}
         self._syncs = self._synced = 0
 
@@ -109,6 +117,13 @@ class Link:
         # A signal handler of this thread may send too: it comes before or after this frame, never inside.
         with self._sending:
             self._push(frame)
+
+    def end(self, frame: bytes) -> None:
+        """Sends the last frame of a snippet, with which the host forgets what it did not answer."""
+        with self._sending:
+            self.send(frame)
+            with self._change:
+                self._over = {key for key in self._awaited if type(key) is int and key not in self._arrived}
 
     def _push(self, frame: bytes) -> None:
         self._frames_since_sync = True
@@ -145,11 +160,13 @@ class Link:
         _mask(_SET, allowed)
 
     def settle(self) -> None:
-        """Between two snippets: nobody waits any more, and what an exception interrupted is over."""
+        """Between two snippets: what an exception interrupted is over."""
         if self._reader == _me():
             self._reader = None
         self._wanted.clear()
-        self._arrived.clear()
+        with self._change:
+            # A thread of the program's may still be about to take its own.
+            self._arrived = {key: body for key, body in self._arrived.items() if key in self._awaited}
 
     # --- in ---
 
@@ -186,10 +203,19 @@ class Link:
 
     def wait_for(self, key):
         """Waits for the answer to a call (its body, to be read at byte 8), or for another key."""
+        self._awaited.add(key)
+        try:
+            return self._waited_for(key)
+        finally:
+            self._awaited.discard(key)
+
+    def _waited_for(self, key):
         while True:
             with self._change:
                 if key in self._arrived:
                     return self._arrived.pop(key)
+                if key in self._over:
+                    break
                 if key is INBOX and self._inbox:
                     return None
                 reader = self._reader
@@ -210,6 +236,7 @@ class Link:
                     self._look()
             finally:
                 self._stop_reading(reader)
+        raise RuntimeError("the snippet in which the host function was called is over")
 
     def read_now(self) -> None:
         """Takes in what there is, where nobody else does."""

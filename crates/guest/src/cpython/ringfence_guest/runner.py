@@ -136,7 +136,7 @@ class Runner:
             except Exception:  # noqa: S112 - what the program left behind; the host hears of the snippet's end
                 continue
         self._link.settle()
-        self._link.send(frame)
+        self._link.end(frame)
 
     def forget(self) -> None:
         """As if no snippet had run."""
@@ -151,11 +151,15 @@ class Runner:
         source = Source(body)
         self._prepare(source)
         code = source.code[1:] if source.code.startswith("\ufeff") else source.code
+        # Before it is compiled: a warning shows its line.
+        earlier = self._show_lines(source.file, code)
         try:
             program = Program(code, source.file)
         except SyntaxError as error:
+            _lines.update(earlier)
             return failure.not_compiled(error, code, source.file)
-        self._remember(source.file, code, program)
+        self._snippets.add(source.file, code, program.codes)
+        self._processes.running(self._main.__file__, code)
         try:
             value = self._execute(program)
         except BaseException as error:
@@ -182,16 +186,17 @@ class Runner:
         _modules["__main__"] = self._main
         self._main.__file__ = _absolute(source.file)
 
-    def _remember(self, file: str, code: str, program: Program) -> None:
-        """Where tracebacks and `inspect` look for the lines."""
-        self._snippets.add(file, code, program.codes)
-        self._processes.running(self._main.__file__, code)
+    def _show_lines(self, file: str, code: str) -> dict:
+        """Where tracebacks and `inspect` look for the lines. What was there."""
         plain = code.replace("\r\n", "\n").replace("\r", "\n") if "\r" in code else code
         lines = [line + "\n" for line in plain.split("\n")]
         if lines[-1] == "\n":
             lines.pop()
-        for name in (file, self._main.__file__):
+        names = (file, self._main.__file__)
+        earlier = {name: _lines[name] for name in names if name in _lines}
+        for name in names:
             _lines[name] = (len(code), None, lines, name)
+        return earlier
 
     def _execute(self, program: Program):
         space = vars(self._main)

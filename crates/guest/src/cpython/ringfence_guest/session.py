@@ -162,7 +162,7 @@ class _Prepared:
         except BaseException as error:
             # The program has broken what the driver stands on. The host hears of the snippet's end all the same.
             self.link.settle()
-            self.link.send(failure.in_short(error))
+            self.link.end(failure.in_short(error))
 
     def _rehearse(self) -> None:
         """Takes in frames of its own and runs a snippet that nobody hears of. What it writes to is memory that is still
