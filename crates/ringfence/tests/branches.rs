@@ -6,7 +6,9 @@ mod support;
 
 use std::path::Path;
 
-use ringfence::{Engine, HostError, Outcome, Policy, Session, SessionError, Status, Value};
+use ringfence::{Engine, HostError, Policy, Session, SessionError, Status, Value};
+
+use support::told;
 
 const LIMITS: &str = "wall = \"20s\"\ncpu = \"10s\"\nmemory = \"128MiB\"\nprocesses = 24\nopen_files = 64\n";
 
@@ -21,15 +23,6 @@ fn policy(tier: &str, limits: &str, more: &str) -> Policy {
 
 fn session(engine: &Engine) -> Session {
     engine.session(policy("process", LIMITS, "[filesystem]\nworkspace = \"8MiB\"\n")).expect("granted")
-}
-
-/// `status value`, `status exception` or `status limit`.
-fn told(outcome: &Outcome) -> String {
-    let limit = outcome.limit.map(|hit| format!(" {}", hit.kind));
-    let exception = outcome.exception.as_ref().map(|exception| format!(" {}", exception.kind));
-    let value = outcome.value.as_ref().map(|value| format!(" {value:?}"));
-    let detail = limit.or(exception).or(value).unwrap_or_default();
-    format!("{}{detail}", outcome.status.as_str())
 }
 
 async fn run(session: &mut Session, code: &str) -> String {

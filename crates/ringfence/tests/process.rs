@@ -3,9 +3,13 @@
 //! Answers to: the promises of `limitations/process.md`. Where the tier does not work the tests fail and say why: a
 //! machine without user namespaces can't vouch for it.
 
+mod support;
+
 use std::sync::Arc;
 
 use ringfence::{Engine, Outcome, Policy, Session, Status, Tenant, Value};
+
+use support::told;
 
 const POLICY: &str = "version = 1\n[isolation]\ntiers = [\"process\"]\n[limits]\nwall = \"20s\"\ncpu = \"10s\"\n\
                       memory = \"96MiB\"\nprocesses = 12\nopen_files = 64\n[filesystem]\nworkspace = \"8MiB\"\n";
@@ -22,15 +26,6 @@ fn session(engine: &Engine, tenant: &str) -> Session {
 
 async fn run(code: &str) -> Outcome {
     session(&engine(), "local").run(code).await.expect("recorded")
-}
-
-/// `status value`, `status exception` or `status limit`.
-fn told(outcome: &Outcome) -> String {
-    let limit = outcome.limit.map(|hit| format!(" {}", hit.kind));
-    let exception = outcome.exception.as_ref().map(|exception| format!(" {}", exception.kind));
-    let value = outcome.value.as_ref().map(|value| format!(" {value:?}"));
-    let detail = limit.or(exception).or(value).unwrap_or_default();
-    format!("{}{detail}", outcome.status.as_str())
 }
 
 async fn check(code: &str, want: &str) {

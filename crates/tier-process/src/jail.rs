@@ -117,7 +117,7 @@ impl Jail {
         }
         let (leash, keeper) = if self.folder.is_some() { Some(Leash::new()?) } else { None }.unzip();
         let given = [theirs.as_fd(), out_end.as_fd(), err_end.as_fd()].into_iter();
-        let group = self.next_group.take().map_or_else(|| groups.make(), |group| Ok(Some(group)))?;
+        let mut group = self.next_group.take().map_or_else(|| groups.make(), |group| Ok(Some(group)))?;
         let doors = group.iter().flat_map(Group::doors);
         let given: Vec<_> = given.chain(keeper.as_ref().map(AsFd::as_fd)).chain(doors).collect();
         let asked: &[u8] = match want {
@@ -137,7 +137,6 @@ impl Jail {
         let interpreter = process(handle()?)?;
         let line = if self.network { handles.next() } else { None };
         let changes = handles.next();
-        let mut group = group;
         match &mut group {
             Some(group) => group.begin(interpreter.pid())?,
             // For each process alone: better than nothing, and told.

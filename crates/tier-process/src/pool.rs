@@ -68,20 +68,15 @@ impl Pools {
         let mut ended = Vec::new();
         let mut shelves = self.shelves();
         // One whose sessions are at work stays: they would end with it.
-        let idle = shelves.iter().filter(|(_, shelf)| shelf.is_idle());
-        let mut idle: Vec<(Key, Duration)> = idle.map(|(key, shelf)| (key.clone(), shelf.unused())).collect();
-        idle.sort_by_key(|(_, unused)| *unused);
-        let unused: Vec<Key> = idle
-            .extract_if(.., |(_, unused)| *unused > UNUSED)
-            .map(|(key, _)| key)
-            .filter(|found| found != key)
-            .collect();
-        ended.extend(unused.iter().filter_map(|key| shelves.remove(key)));
+        let unused = shelves.extract_if(|found, shelf| found != key && shelf.is_idle() && shelf.unused() > UNUSED);
+        ended.extend(unused.map(|(_, shelf)| shelf));
         if let Some(shelf) = shelves.get(key) {
             return Ok((Arc::clone(shelf), shelf.at_work.clone()));
         }
         if shelves.len() >= MOST {
-            ended.extend(idle.pop().and_then(|(key, _)| shelves.remove(&key)));
+            let idle = shelves.iter().filter(|(_, shelf)| shelf.is_idle());
+            let oldest = idle.max_by_key(|(_, shelf)| shelf.unused()).map(|(key, _)| key.clone());
+            ended.extend(oldest.and_then(|key| shelves.remove(&key)));
         }
         let limits = grant.limits();
         let bounds = Bounds { memory: limits.memory.bytes(), processes: limits.processes.max(1) };

@@ -10,6 +10,17 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ringfence::Outcome;
+
+/// `status value`, `status exception` or `status limit`.
+pub fn told(outcome: &Outcome) -> String {
+    let limit = outcome.limit.map(|hit| format!(" {}", hit.kind));
+    let exception = outcome.exception.as_ref().map(|exception| format!(" {}", exception.kind));
+    let value = outcome.value.as_ref().map(|value| format!(" {value:?}"));
+    let detail = limit.or(exception).or(value).unwrap_or_default();
+    format!("{}{detail}", outcome.status.as_str())
+}
+
 /// Every process below `pid`, by the kernel's lists of children.
 pub fn below(pid: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();

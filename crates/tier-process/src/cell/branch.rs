@@ -94,7 +94,7 @@ impl ProcessCell {
         } else {
             match self.frames.lend(&[]) {
                 Ok(()) => self.answer().await.map(drop),
-                Err(error) => Err(error.into()),
+                Err(_) => Err(self.end_while_forking().into()),
             }
         };
         match told {
@@ -108,7 +108,7 @@ impl ProcessCell {
         let unsent = |error: io::Error| TierFault::Open { tier: TIER, why: format!("its next socket: {error}") };
         let (ours, theirs) = UnixStream::pair().map_err(unsent)?;
         ours.set_nonblocking(true).map_err(unsent)?;
-        self.frames.lend(&[theirs.as_fd()]).map_err(unsent)?;
+        self.frames.lend(&[theirs.as_fd()]).map_err(|_| self.end_while_forking())?;
         self.frames.move_to(ours);
         Ok(())
     }
@@ -142,15 +142,14 @@ impl ProcessCell {
 
     /// Gives the session what its next branch speaks on. It waits for that, and has to be told where there is nothing.
     async fn lend(&mut self) -> Result<Ends, NoBranch> {
-        let unsent = |error: io::Error| TierFault::Open { tier: TIER, why: format!("a branch: {error}") };
         match pair() {
             Ok((ends, given)) => {
                 let given: Vec<_> = given.iter().map(AsFd::as_fd).collect();
-                self.frames.lend(&given).map_err(unsent)?;
+                self.frames.lend(&given).map_err(|_| self.end_while_forking())?;
                 Ok(ends)
             }
             Err(error) => {
-                self.frames.lend(&[]).map_err(unsent)?;
+                self.frames.lend(&[]).map_err(|_| self.end_while_forking())?;
                 self.answer().await?;
                 Err(error.into())
             }
